@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VARIABLE = "MCPDESK_DISABLED_FEATURES"
-"""Environment variable of the setting `disabled_features`. The setting has no other source.
-
-The variable is read here, because commands are listed before settings are resolved.
+"""Environment variable of the setting `disabled_features`. Other sources of the setting have no effect,
+because commands are listed before settings are resolved.
 """
 
 NO_FEATURE = "Its feature is switched off by disabled_features, or its folder was deleted."
@@ -41,18 +40,22 @@ def features_with(member: str) -> Iterator[Feature]:
 def client_extensions() -> dict[str, JSONObject]:
     """Return the extensions of MCP that a core declares to servers as their client: settings by id."""
     features = features_with("client_extensions")
-    return {name: settings for each in features for name, settings in each.client_extensions.items()}
+    return {
+        extension_id: settings
+        for feature in features
+        for extension_id, settings in feature.client_extensions.items()
+    }
 
 
 def required(candidates: Iterable[T | None], problem: str) -> T:
-    """Return the first result that is not None.
+    """Return the first candidate that is not None.
 
-    Raises: DeskUserError with the problem if every result is None.
+    Raises: DeskUserError with the problem if every candidate is None.
     """
-    first = next((each for each in candidates if each is not None), None)
-    if first is None:
+    result = next((each for each in candidates if each is not None), None)
+    if result is None:
         raise DeskUserError(problem, NO_FEATURE)
-    return first
+    return result
 
 
 @cache

@@ -71,10 +71,12 @@ class LocalAuthorizationServer:
         self.lifetime_s = lifetime_s
         self.scopes = scopes
         self._clients: dict[str, Document] = {}
+        """Metadata of registered clients, by client id."""
         self._codes: dict[str, Document] = {}
+        """Authorization requests, by unused code."""
         self._tokens: dict[str, IssuedToken] = {}
         """Tokens by access token."""
-        self._count = 0
+        self._token_count = 0
 
     @property
     def url(self) -> str:
@@ -187,22 +189,22 @@ class LocalAuthorizationServer:
 
     def issue(self, scopes: tuple[str, ...]) -> IssuedToken:
         """Return a new token."""
-        self._count += 1
-        access, refresh = (
-            f"{kind}-{self._count}-{secrets.token_urlsafe(12)}" for kind in ("token", "refresh")
-        )
-        token = IssuedToken(access, refresh, scopes, time.monotonic() + self.lifetime_s)
+        self._token_count += 1
+        access_token = f"token-{self._token_count}-{secrets.token_urlsafe(12)}"
+        refresh_token = f"refresh-{self._token_count}-{secrets.token_urlsafe(12)}"
+        token = IssuedToken(access_token, refresh_token, scopes, time.monotonic() + self.lifetime_s)
         _put(self._tokens, token.access_token, token)
         return token
 
     def presented(self, request: web.BaseRequest) -> IssuedToken | None:
-        """Return the token in the `Authorization` header, whether it is still valid or not. None if it is
+        """Return the token in the `Authorization` header, even if it is no longer valid. None if the token is
         missing or unknown.
         """
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        return self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+        scheme, _, access_token = request.headers.get("Authorization", "").partition(" ")
+        return self._tokens.get(access_token.strip()) if scheme.lower() == "bearer" else None
 
     async def _register(self, request: web.BaseRequest) -> web.Response:
+        """Answer a client that registers itself."""
         body = await request.read()
         try:
             client_metadata = orjson.loads(body) if len(body) <= MAX_BODY_BYTES else None
@@ -221,6 +223,7 @@ class LocalAuthorizationServer:
         return self.document("registration", document, 201)
 
     async def _authorize(self, request: web.BaseRequest) -> web.Response:
+        """Answer a request of the browser: redirect it to the client with a code."""
         authorization = _fields(request.query_string)
         problem = self.redirect_problem(authorization)
         if problem:
@@ -247,6 +250,7 @@ class LocalAuthorizationServer:
         return ""
 
     async def _token(self, request: web.BaseRequest) -> web.Response:
+        """Answer a token request."""
         token_request = await _form(request)
         self.observe("token", token_request)
         try:
@@ -292,7 +296,7 @@ def _fields(text: str) -> Document:
 
 
 def _put(table: dict[str, Any], key: str, value: Any) -> None:
-    """Add an entry to a table, and delete the oldest ones above the limit."""
+    """Add an entry to a table. If the table then has more than `MAX_RECORDS`, delete the oldest entries."""
     table[key] = value
     while len(table) > MAX_RECORDS:
         del table[next(iter(table))]

@@ -77,7 +77,9 @@ def find_cases(path: Path) -> list[Case]:
     """
     if not path.exists():
         raise DeskUserError(f"{path} does not exist.", "--cases names a case file, or a folder of them.")
-    files = [path] if path.is_file() else [p for p in sorted(path.rglob("*")) if p.suffix in SUFFIXES]
+    if path.is_file():
+        return read_cases(path)
+    files = [each for each in sorted(path.rglob("*")) if each.suffix in SUFFIXES]
     return [case for file in files for case in read_cases(file)]
 
 
@@ -134,6 +136,7 @@ def _line(entry_lines: list[int], index: int) -> int:
 
 
 def _case(entry: Any, location: str) -> Case:
+    """Convert an entry of a case file to a case. Raises: DeskUserError."""
     fields = _CheckedObject(entry, location, "a case")
     kinds = [kind for kind in KINDS if kind in fields.values]
     if len(kinds) != 1:
@@ -187,7 +190,7 @@ def _expectation(entry: dict[str, Any], location: str) -> Expectation:
             raise fields.error(f'"matches": {pattern!r} is not a regular expression: {reason}') from None
     error = fields.values.get("error")
     if error is not None and error is not True and not isinstance(error, str):
-        raise fields.error('"error" must be a text that it contains, or true for any error')
+        raise fields.error('"error" must be a text that the error contains, or true for any error')
     schema = fields.values.get("schema")
     if "schema" in fields.values and schema is not True and not isinstance(schema, dict):
         raise fields.error('"schema" must be a JSON Schema, or true for the output schema of the tool')
@@ -223,10 +226,12 @@ class _CheckedObject:
     position.
     """
 
-    def __init__(self, entry: Any, location: str, what: str) -> None:
-        self._location, self._what = location, what
+    def __init__(self, entry: Any, location: str, noun: str) -> None:
+        """`noun` names the object in errors, such as `a case`. Raises: DeskUserError for another value."""
+        self._location = location
+        self._noun = noun
         if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
-            raise self.error(f"{what} must be an object with names of fields")
+            raise self.error(f"{noun} must be an object with names of fields")
         self.values = entry
         for path in _non_json_paths(entry):
             raise self.error(f'"{path}" has a value that JSON does not have')
@@ -270,7 +275,7 @@ class _CheckedObject:
         """Check that all members are allowed. Raises: DeskUserError for another member."""
         for key in self.values:
             if key not in allowed:
-                raise self.error(f'{self._what} has no key "{key}"; allowed: {", ".join(allowed)}')
+                raise self.error(f'{self._noun} has no key "{key}"; allowed: {", ".join(allowed)}')
 
 
 def _non_json_paths(value: Any, path: str = "") -> Iterator[str]:

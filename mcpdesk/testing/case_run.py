@@ -34,7 +34,7 @@ class CaseResult(Struct, frozen=True):
     """Differences from the expected outcome, or an empty tuple if the case passed."""
     duration_ms: float
     logged: tuple[str, ...] = ()
-    """Text that the server logged and printed during the case, including tracebacks."""
+    """Lines that the server logged and printed during the case, including tracebacks."""
 
 
 class ScriptedAnswers:
@@ -67,15 +67,15 @@ class ScriptedAnswers:
         }
 
     async def _elicit(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
-        question_text = str(params.get("message", ""))
+        form_message = str(params.get("message", ""))
         if self._is_next("question"):
-            return self._fill(question_text, params.get("requestedSchema") or {})
-        answer = self._next("elicitation", question_text, "decline")
+            return self._fill(form_message, params.get("requestedSchema") or {})
+        answer = self._next("elicitation", form_message, "decline")
         if isinstance(answer, str):
             return {"action": answer}
         return {"action": "accept", "content": answer}
 
-    def _fill(self, question_text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _fill(self, form_message: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Fill a form with the next answers of the script, as long as their questions match fields of the
         form.
         """
@@ -84,7 +84,7 @@ class ScriptedAnswers:
         while self._is_next("question"):
             question, answer = str(self._script[0]["question"]), self._script[0]["answer"]
             empty_fields = {name: field for name, field in fields.items() if name not in content}
-            matching_fields = _matching_fields(question, question_text, empty_fields)
+            matching_fields = _matching_fields(question, form_message, empty_fields)
             if not matching_fields:
                 break
             self._script.popleft()
@@ -93,7 +93,7 @@ class ScriptedAnswers:
                 return {"action": answer}
             content |= _form_content(matching_fields, fields, answer)
         if not content:
-            self.failures.append(f"the next answer does not match the question: {question_text}")
+            self.failures.append(f"the next answer does not match the question: {form_message}")
             return {"action": "decline"}
         return {"action": "accept", "content": content}
 
@@ -119,7 +119,7 @@ class ScriptedAnswers:
         return default
 
 
-def _matching_fields(question: str, question_text: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _matching_fields(question: str, form_message: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields whose texts match a question. If only the message of the form matches, return all
     fields.
     """
@@ -132,7 +132,7 @@ def _matching_fields(question: str, question_text: str, fields: Mapping[str, Any
             for each in (name, field.get("title"), field.get("description"))
         )
     }
-    return matching_fields or (dict(fields) if folded_question in question_text.casefold() else {})
+    return matching_fields or (dict(fields) if folded_question in form_message.casefold() else {})
 
 
 def _form_content(
@@ -192,13 +192,13 @@ async def run_case(case: Case, connection: ServerConnection, answers: ScriptedAn
 async def make_call(case: Case, connection: ServerConnection, answers: ScriptedAnswers) -> CallAnswer:
     """Make the call of a case and answer its questions. Never raises for errors of the server."""
     answers.begin(case.answers)
-    arguments, missing = with_variables(case.arguments)
-    if missing:
-        return CallAnswer(error=f"the case needs the environment variable {missing[0]}, which is not set")
+    arguments, unset_names = with_variables(case.arguments)
+    if unset_names:
+        return CallAnswer(error=f"the case needs the environment variable {unset_names[0]}, which is not set")
     case = replace(case, arguments=arguments)
     try:
         async with asyncio.timeout(case.timeout_s):
-            return await _answer(case, connection)
+            return await _send(case, connection)
     except TimeoutError:
         return CallAnswer(error=f"no answer within {case.timeout_s:g} s")
     except CallError as error:
@@ -212,7 +212,7 @@ def with_variables(value: Any) -> tuple[Any, list[str]]:
     """Replace texts `${NAME}` in a JSON value by environment variables. Return the new value, and the names
     of the variables that are not set.
     """
-    missing = list[str]()
+    unset_names = list[str]()
 
     def replace_variables(item: Any) -> Any:
         if isinstance(item, dict):
@@ -222,13 +222,14 @@ def with_variables(value: Any) -> tuple[Any, list[str]]:
         if not isinstance(item, str) or (match := _VARIABLE.fullmatch(item)) is None:
             return item
         if (variable_value := os.environ.get(match[1])) is None:
-            missing.append(match[1])
+            unset_names.append(match[1])
         return variable_value
 
-    return replace_variables(value), missing
+    return replace_variables(value), unset_names
 
 
-async def _answer(case: Case, connection: ServerConnection) -> CallAnswer:
+async def _send(case: Case, connection: ServerConnection) -> CallAnswer:
+    """Send the request of a case. Raises: CallError."""
     if case.kind == "resource":
         result = await connection.result("resources/read", {"uri": case.target})
         return CallAnswer(_joined_text(result.get("contents")))
@@ -296,6 +297,7 @@ def _tool_schema_failures(answer: CallAnswer) -> Iterator[str]:
 
 
 def _schema_failures(schema: dict[str, Any], answer: CallAnswer, name: str = "the schema") -> Iterator[str]:
+    """Yield the violations of a schema. Without structured content, the text is parsed as JSON."""
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     value = answer.structured

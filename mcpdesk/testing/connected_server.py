@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.journal import LogLine
 
-IDENTITY = {"name": "mcpdesk-test", "version": __version__}
+CLIENT_INFO = {"name": "mcpdesk-test", "version": __version__}
 NO_REACH = Reach()
 CONNECT_S = 60.0
 """Time limit for starting a server and connecting to it, unless the setting `connect_timeout_s` is higher."""
@@ -69,7 +69,8 @@ async def connected(target: Target, reach: Reach = NO_REACH) -> AsyncIterator[Co
     """
     from mcpdesk.settings import resolve
 
-    answers, program = ScriptedAnswers(), ProgramLog()
+    answers = ScriptedAnswers()
+    program_log = ProgramLog()
     host = None
     if not isinstance(target, UrlTarget | CommandTarget | BrokenTarget):
         from mcpdesk.hosting.host import Host
@@ -77,16 +78,16 @@ async def connected(target: Target, reach: Reach = NO_REACH) -> AsyncIterator[Co
         host = target if isinstance(target, Host) else None
     opening = connect(
         target,
-        IDENTITY,
+        CLIENT_INFO,
         reach=reach,
         answers=answers.handlers,
-        on_log=ProgramEvents(program.log, program.stray),
+        on_log=ProgramEvents(program_log.log, program_log.stray),
         limit_s=max(CONNECT_S, resolve({}, os.environ).settings.connect_timeout_s),
     )
     async with opening as connection:
         with suppress(CallError):
             await connection.list_all("tools/list", "tools")
-        yield ConnectedServer(connection, answers, program if host is None else HostLog(host), host)
+        yield ConnectedServer(connection, answers, program_log if host is None else HostLog(host), host)
 
 
 @asynccontextmanager
@@ -127,12 +128,12 @@ class HostLog:
 
     def __init__(self, host: Host) -> None:
         self._journal = host.journal
-        self._last = -1
+        self._last_number = -1
 
     def __call__(self) -> list[str]:
         """Return the new lines."""
-        lines = self._journal.lines(self._last)
-        self._last = lines[-1].number if lines else self._last
+        lines = self._journal.lines(self._last_number)
+        self._last_number = lines[-1].number if lines else self._last_number
         return [
             _line(each) for each in lines if each.source in _PRINT_SOURCES or each.level in _PROBLEM_LEVELS
         ]
@@ -143,11 +144,11 @@ class ProgramLog:
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MAX_LOG_LINES - 1)
-        self._dropped = 0
+        self._dropped_count = 0
 
     def log(self, line: str) -> None:
-        """Keep a line of stderr."""
-        self._dropped += len(self._lines) == self._lines.maxlen
+        """Store a line of stderr."""
+        self._dropped_count += len(self._lines) == self._lines.maxlen
         self._lines.append(line)
 
     def stray(self, line: bytes) -> None:
@@ -156,10 +157,10 @@ class ProgramLog:
 
     def __call__(self) -> list[str]:
         """Return the lines since the last call. If lines were dropped, the first line says how many."""
-        lines = [f"({self._dropped} earlier lines were dropped)"] if self._dropped else []
+        lines = [f"({self._dropped_count} earlier lines were dropped)"] if self._dropped_count else []
         lines += self._lines
         self._lines.clear()
-        self._dropped = 0
+        self._dropped_count = 0
         return lines
 
 

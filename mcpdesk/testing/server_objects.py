@@ -28,7 +28,7 @@ MAX_IDLE_OBJECTS = 8
 client for the longest time are stopped.
 """
 PATH = "/mcp"
-KINDS = "FastMCP, or MCPServer, FastMCP or Server of the official SDK"
+SUPPORTED_CLASSES = "FastMCP, or MCPServer, FastMCP or Server of the official SDK"
 
 
 @contextmanager
@@ -51,7 +51,7 @@ class _ServedObject:
         import uvicorn
 
         self.server = server
-        self.clients = 0
+        self.client_count = 0
         app, path = _application(server)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}{path}"
@@ -98,7 +98,7 @@ class _ServedObject:
             await server_task
 
 
-_served: dict[int, _ServedObject] = {}
+_served_objects: dict[int, _ServedObject] = {}
 """Served objects by id, the least recently used first. Each entry refers to its object, so that no other
 object gets the same id.
 """
@@ -107,26 +107,26 @@ _lock = threading.Lock()
 
 def _claim(server: Any) -> _ServedObject:
     with _lock:
-        served_object = _served.pop(id(server), None) or _ServedObject(server)
-        _served[id(server)] = served_object
-        served_object.clients += 1
+        served_object = _served_objects.pop(id(server), None) or _ServedObject(server)
+        _served_objects[id(server)] = served_object
+        served_object.client_count += 1
         return served_object
 
 
 def _release(served_object: _ServedObject) -> None:
     with _lock:
-        served_object.clients -= 1
-        idle = [each for each in _served.values() if not each.clients]
-        for each in idle[: max(0, len(idle) - MAX_IDLE_OBJECTS)]:
-            del _served[id(each.server)]
+        served_object.client_count -= 1
+        idle_objects = [each for each in _served_objects.values() if not each.client_count]
+        for each in idle_objects[: max(0, len(idle_objects) - MAX_IDLE_OBJECTS)]:
+            del _served_objects[id(each.server)]
             each.stop()
 
 
 def _stop_all() -> None:
     with _lock:
-        for each in _served.values():
+        for each in _served_objects.values():
             each.stop()
-        _served.clear()
+        _served_objects.clear()
 
 
 atexit.register(_stop_all)
@@ -142,7 +142,7 @@ def _application(server: Any) -> tuple[Any, str]:
         return _low_level_application(server), PATH
     raise DeskUserError(
         f"{type(server).__name__} is not a server object that can be tested.",
-        f"Use a target as in the commands, or an object: {KINDS}.",
+        f"Use a target as in the commands, or an object of {SUPPORTED_CLASSES}.",
     )
 
 

@@ -100,9 +100,9 @@ def _connect_folder(
     """Host a folder with separate state. If `options` has environment variables, another process hosts the
     folder.
     """
-    _refuse(options, ("api_key", "account", "folder", "packages"), "A folder")
+    _refuse_options(options, ("api_key", "account", "folder", "packages"), "A folder")
     if environment := options.get("environment"):
-        _refuse(options, ("headers", "token"), "A folder that gets variables")
+        _refuse_options(options, ("headers", "token"), "A folder that gets variables")
         return isolated(folder, reach, "stdio", environment=environment)
     return isolated(folder, reach, "http" if reach.headers else "memory")
 
@@ -111,22 +111,24 @@ def _connect_folder(
 async def _connect_object(
     target: Any, options: ConnectOptions, reach: Reach
 ) -> AsyncIterator[ConnectedServer]:
+    """Connect to a server object. Raises: DeskUserError for an unsupported option or object."""
     from mcpdesk.server.offer.server import Server
     from mcpdesk.testing.server_objects import object_url
 
     refused_names = ("mode", "environment", "folder", "packages", "account")
     if isinstance(target, Server):
-        _refuse(options, (*refused_names, "headers", "api_key"), "A Server")
+        _refuse_options(options, (*refused_names, "headers", "api_key"), "A Server")
         async with connected(target, reach) as server:
             yield server
         return
-    _refuse(options, refused_names, "A server object")
+    _refuse_options(options, refused_names, "A server object")
     with object_url(target) as url:
         async with connected(UrlTarget(url, kind="http"), reach) as server:
             yield server
 
 
 def _remote_target(target_text: str, options: ConnectOptions) -> RemoteTarget:
+    """Return the target of a text, with the options for a program. Raises: DeskUserError."""
     from mcpdesk.client.targets import FolderTarget, find_target
 
     if target_text.startswith(COMMAND):
@@ -140,19 +142,19 @@ def _remote_target(target_text: str, options: ConnectOptions) -> RemoteTarget:
         environment = {**target.environment, **options.get("environment", {})}
         folder = Path(options["folder"]) if "folder" in options else target.folder
         return replace(target, environment=environment, folder=folder)
-    _refuse(options, ("environment", "folder"), "A server behind a URL")
+    _refuse_options(options, ("environment", "folder"), "A server behind a URL")
     return target
 
 
-def _refuse(options: ConnectOptions, names: Sequence[str], target_kind: str) -> None:
+def _refuse_options(options: ConnectOptions, names: Sequence[str], target_kind: str) -> None:
     """Check that options which a kind of target does not support are not used. Raises: DeskUserError."""
     if used_options := [name for name in names if options.get(name)]:
         raise DeskUserError(f"{target_kind} takes no {used_options[0]}.", "")
 
 
 def _agree(config: ConfigFile) -> None:
-    """Check that a person has agreed to the content of a file, because tests cannot ask a person. Raises:
-    UntrustedFileError.
+    """Check that a person has agreed to the content of a file earlier. Tests cannot ask for an agreement.
+    Raises: UntrustedFileError.
     """
     from mcpdesk.client.trust import TrustStore, UntrustedFileError, describe_untrusted
     from mcpdesk.settings import resolve

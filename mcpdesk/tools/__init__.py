@@ -41,9 +41,10 @@ BUILTINS = _tools()
 EXTRA = "tools"
 """Extra of the package that installs the libraries of the tools."""
 INSTALL = f"pip install 'mcpdesk[{EXTRA}]'"
+"""Command that installs these libraries."""
 
 
-def missing_libraries(tool: str) -> str:
+def library_problem(tool: str) -> str:
     """Return a message about libraries that a built-in tool needs but that are not installed, or "" if all
     are installed.
     """
@@ -59,8 +60,8 @@ def missing_libraries(tool: str) -> str:
 
 def check_libraries(tool: str) -> None:
     """Raises: HandlerError if a library that a built-in tool needs is not installed."""
-    if message := missing_libraries(tool):
-        raise HandlerError(message)
+    if problem := library_problem(tool):
+        raise HandlerError(problem)
 
 
 def stripped_text(parameter: str, value: str | None, limit: int) -> str:

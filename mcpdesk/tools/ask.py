@@ -14,7 +14,7 @@ from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
 
 Status = Literal["answered", "declined", "timed_out", "withdrawn"]
-STATUS: dict[QuestionState, Status] = {
+STATUS_BY_STATE: dict[QuestionState, Status] = {
     QuestionState.ANSWERED: "answered",
     QuestionState.DECLINED: "declined",
     QuestionState.CANCELLED: "declined",
@@ -74,21 +74,21 @@ def _result(question: Question) -> ToolResult[Answers]:
     answers = tuple(
         Answered(page.question, page.header, answer.selected, answer.other) for page, answer in pairs
     )
-    body = Answers(STATUS[question.state], question.reason, answers)
-    no_answer = question.state in (QuestionState.TIMED_OUT, QuestionState.WITHDRAWN)
-    return ToolResult((content.text(_text(question, pairs)),), body, is_error=no_answer)
+    body = Answers(STATUS_BY_STATE[question.state], question.reason, answers)
+    is_unanswered = question.state in (QuestionState.TIMED_OUT, QuestionState.WITHDRAWN)
+    return ToolResult((content.text(_text(question, pairs)),), body, is_error=is_unanswered)
 
 
 def _text(question: Question, pairs: list[tuple[Page, Answer]]) -> str:
     waited_s = round(question.deadline - question.asked)
     reason = f": {question.reason}" if question.reason else ""
-    text = {
+    failure_texts = {
         QuestionState.DECLINED: f"The person declined to answer{reason}.",
         QuestionState.CANCELLED: f"The person declined to answer{reason}.",
         QuestionState.TIMED_OUT: f"No person answered within {waited_s} s.",
         QuestionState.WITHDRAWN: f"The question was withdrawn before it was answered{reason}.",
     }
-    return text.get(question.state) or "\n".join(_line(page, answer) for page, answer in pairs)
+    return failure_texts.get(question.state) or "\n".join(_line(page, answer) for page, answer in pairs)
 
 
 def _line(page: Page, answer: Answer) -> str:
@@ -97,11 +97,11 @@ def _line(page: Page, answer: Answer) -> str:
     return f"{page.question}\n-> {', '.join(answers) or '(no answer)'}"
 
 
-QUESTIONS = (1, 8)
+QUESTION_COUNTS = (1, 8)
 """Minimum and maximum number of questions."""
-OPTIONS = (2, 9)
+OPTION_COUNTS = (2, 9)
 """Minimum and maximum number of options of a question."""
-QUESTIONS_FORM = 'must be a list of questions, or {"questions": [...]}'
+QUESTIONS_SHAPE = 'must be a list of questions, or {"questions": [...]}'
 TEXT_LIMIT = 4_000
 """Maximum characters of a question or a description."""
 LABEL_LIMIT = 200
@@ -116,12 +116,12 @@ def pages_from(text: str) -> tuple[Page, ...]:
     try:
         value = codec.decode(text.encode())
     except ProtocolError as error:
-        raise HandlerError(f"questions_json: {QUESTIONS_FORM}, as JSON. {error.message}") from None
+        raise HandlerError(f"questions_json: {QUESTIONS_SHAPE}, as JSON. {error.message}") from None
     if isinstance(value, dict):
         value = value.get("questions")
     if not isinstance(value, list):
-        raise HandlerError(f"questions_json: {QUESTIONS_FORM}")
-    _check_count("questions_json", value, QUESTIONS, "questions")
+        raise HandlerError(f"questions_json: {QUESTIONS_SHAPE}")
+    _check_count("questions_json", value, QUESTION_COUNTS, "questions")
     return tuple(_page(f"questions[{index}]", each) for index, each in enumerate(value))
 
 
@@ -131,13 +131,13 @@ def _page(path: str, value: Any) -> Page:
     options = value.get("options")
     if not isinstance(options, list):
         raise HandlerError(f"{path}.options: must be a list of strings or {{label, description}} objects")
-    _check_count(f"{path}.options", options, OPTIONS, "options")
+    _check_count(f"{path}.options", options, OPTION_COUNTS, "options")
     is_multi_select = value.get("multiSelect", False)
     if not isinstance(is_multi_select, bool):
         raise HandlerError(f"{path}.multiSelect: must be true or false")
     return Page(
         _string(f"{path}.question", value.get("question"), TEXT_LIMIT),
-        _string(f"{path}.header", value.get("header", ""), LABEL_LIMIT, required=False),
+        _string(f"{path}.header", value.get("header", ""), LABEL_LIMIT, is_required=False),
         _options(f"{path}.options", options),
         is_multi_select,
     )
@@ -159,13 +159,13 @@ def _option(path: str, value: Any) -> Option:
         raise HandlerError(f"{path}: must be a string or an object with label and description")
     return Option(
         _string(f"{path}.label", value.get("label"), LABEL_LIMIT),
-        _string(f"{path}.description", value.get("description", ""), TEXT_LIMIT, required=False),
+        _string(f"{path}.description", value.get("description", ""), TEXT_LIMIT, is_required=False),
     )
 
 
-def _string(path: str, value: Any, limit: int, *, required: bool = True) -> str:
-    if not isinstance(value, str) or (required and not value.strip()):
-        raise HandlerError(f"{path}: must be {'a text' if required else 'a text, if given'}")
+def _string(path: str, value: Any, limit: int, *, is_required: bool = True) -> str:
+    if not isinstance(value, str) or (is_required and not value.strip()):
+        raise HandlerError(f"{path}: must be {'a text' if is_required else 'a text, if given'}")
     if len(value) > limit:
         raise HandlerError(f"{path}: has {len(value)} characters; at most {limit} are allowed")
     return value.strip()

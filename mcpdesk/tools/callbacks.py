@@ -115,18 +115,18 @@ async def _set(
 
 async def _list(ctx: Context) -> tuple[list[StoredCallback], str]:
     callbacks = list(await ctx.hosted.callbacks.all())
-    waiting = sum(1 for each in callbacks if each.due is not None)
-    return callbacks, f"{waiting} waiting, {len(callbacks) - waiting} ended."
+    waiting_count = sum(1 for each in callbacks if each.due is not None)
+    return callbacks, f"{waiting_count} waiting, {len(callbacks) - waiting_count} ended."
 
 
 async def _cancel(ctx: Context, number: int | None) -> tuple[list[StoredCallback], str]:
     if number is None:
         raise HandlerError("callback_id: is missing; `list` shows all")
-    earlier = await ctx.hosted.callbacks.get(number)
+    previous = await ctx.hosted.callbacks.get(number)
     stored = await ctx.hosted.callbacks.cancel(number)
-    if stored is None or earlier is None:
+    if stored is None or previous is None:
         raise HandlerError(f"callback_id: no callback {number}; `list` shows all")
-    outcome = "had already ended" if earlier.due is None else "is cancelled"
+    outcome = "had already ended" if previous.due is None else "is cancelled"
     return [stored], f"Callback {number} {outcome}:"
 
 

@@ -45,7 +45,9 @@ HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"
 """Brands in the header of a HEIC file."""
 DETECTION_BYTES = 4_096
 """Maximum number of bytes at the start of a file that are searched for its form."""
-_OUT_OF_MEMORY = re.compile(r"memory allocation|out of memory|bad_alloc|cannot allocate|MemoryError", re.I)
+_OUT_OF_MEMORY_TEXT = re.compile(
+    r"memory allocation|out of memory|bad_alloc|cannot allocate|MemoryError", re.IGNORECASE
+)
 
 
 class FileLimits(Struct, frozen=True):
@@ -166,7 +168,7 @@ def _is_out_of_memory(exit_code: int, stderr_text: str) -> bool:
     """Return True if a process reported missing memory or was killed, as systems do when memory runs out."""
     return (
         exit_code in (OUT_OF_MEMORY, _signal_exit_code("SIGKILL"))
-        or _OUT_OF_MEMORY.search(stderr_text) is not None
+        or _OUT_OF_MEMORY_TEXT.search(stderr_text) is not None
     )
 
 

@@ -26,9 +26,9 @@ def check_icon(data: bytes, max_pixels: int) -> None:
     if image_count > MAX_IMAGES:
         raise ValueError(f"{image_count:,} images in one file; at most {MAX_IMAGES} are allowed")
     for number in range(image_count):
-        start = int.from_bytes(data[18 + 16 * number : 22 + 16 * number], "little")
+        offset = int.from_bytes(data[18 + 16 * number : 22 + 16 * number], "little")
         try:
-            with Image.open(io.BytesIO(data[start:]), formats=("PNG", "DIB")) as image:
+            with Image.open(io.BytesIO(data[offset:]), formats=("PNG", "DIB")) as image:
                 width, height = image.size
         except Image.DecompressionBombError:  # Pillow has a higher limit of its own
             raise ValueError(f"an image with too many pixels; at most {max_pixels:,} are allowed") from None

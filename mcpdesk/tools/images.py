@@ -32,12 +32,12 @@ MAX_PIXELS = 100_000_000
 READABLE_FORMATS = ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "ico")
 """Formats whose decoders may be used on untrusted files."""
 FORMAT_NAMES = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO"
-MORE_FORMAT_NAMES = "with the extra `tools` also PDF, SVG and HEIC"
+MORE_FORMAT_NAMES = "and, with the extra `tools`, PDF, SVG and HEIC"
 MAX_RETURNED_BYTES = 3_750_000
 """Maximum bytes of the returned image: 5 MB in base64, the limit of model APIs."""
 SCALE_STEP = 0.75
 """Factor by which the sides are multiplied each time an image is still too large."""
-CONVERT_HINT = "a picture in another format may be converted with `magick FILE PICTURE.png`"
+CONVERT_HINT = "convert another format with `magick FILE PICTURE.png`"
 ACCEPTED_FORMATS = frozenset({"png", "jpeg", "gif", "webp"})
 """Formats that models accept directly. Other formats are converted to PNG."""
 
@@ -105,7 +105,7 @@ def _converted_picture(
 
 def _read_picture(file_path: str, data: bytes) -> tuple[Picture, bytes]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about odd metadata
+        warnings.simplefilter("ignore")  # decoders warn about odd metadata
         image = _open_image(file_path, data)
         image_format = _format_name(image)
         try:
@@ -119,6 +119,7 @@ def _read_picture(file_path: str, data: bytes) -> tuple[Picture, bytes]:
 
 
 def _read_bytes(file_path: str) -> bytes:
+    """Return the content of the file. Raises: HandlerError if it cannot be read or is too large."""
     if "\0" in file_path or not Path(file_path).is_absolute():
         raise HandlerError("file_path: must be an absolute path, like /home/ada/chart.png")
     path = Path(file_path)
@@ -157,10 +158,9 @@ def _open_image(file_path: str, data: bytes) -> Image:
             f"file_path: {file_path} decodes to too many pixels; {MAX_PIXELS:,} are allowed"
         ) from None
     except Exception as error:  # decoders raise any exception for untrusted data
-        reason = (
-            f"is not a readable image, or is broken; {FORMAT_NAMES} can, {MORE_FORMAT_NAMES}; {CONVERT_HINT}"
-        )
-        raise HandlerError(f"file_path: {file_path} {reason}") from error
+        reason = "is not a readable image, or is broken"
+        formats = f"supported: {FORMAT_NAMES}, {MORE_FORMAT_NAMES}"
+        raise HandlerError(f"file_path: {file_path} {reason}; {formats}; {CONVERT_HINT}") from error
 
 
 def _format_name(image: Image) -> str:
@@ -172,6 +172,7 @@ def _format_name(image: Image) -> str:
 
 
 def _decode(file_path: str, image_format: str, image: Image, data: bytes) -> tuple[Picture, bytes]:
+    """Return the facts about an opened image, and the data to return: the file itself if models accept it."""
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise HandlerError(

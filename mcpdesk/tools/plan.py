@@ -39,7 +39,8 @@ MAX_BYTES = 2 << 20
 """Maximum bytes of a plan."""
 NOTES_LENGTH = 1_000
 """Number of characters of a result that are reserved for text other than the plan."""
-SLUG = re.compile(r"[^a-z0-9]+")
+NON_SLUG_CHARACTERS = re.compile(r"[^a-z0-9]+")
+"""Characters of a goal that are replaced in the name of the plan's file."""
 
 Action = Literal["enter", "exit", "status", "json", "reset"]
 
@@ -110,6 +111,7 @@ def _plan(ctx: Context) -> Plan | None:
 
 
 async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
+    """Turn plan mode on, or add to the plan if it is on. Return a message. Raises: HandlerError."""
     plan = _plan(ctx)
     if plan is not None and plan.is_active:
         return await _add_text(ctx, plan, goal, plan_file)
@@ -158,7 +160,7 @@ async def _add_text(ctx: Context, plan: Plan, text: str | None, plan_file: str |
 async def _exit(ctx: Context) -> str:
     plan = _plan(ctx)
     if plan is None or not plan.is_active:
-        raise HandlerError("plan mode is off; enter begins it")
+        raise HandlerError("plan mode is off; the action enter turns it on")
     await store_plan(ctx.hosted, replace(plan, is_active=False), ctx.session)
     text = await _plan_text(plan, ctx)
     return f"Plan mode is off. The plan in {plan.file}:\n\n{text}" if text else "Plan mode is off."
@@ -198,7 +200,7 @@ def _plan_path(folder: Path, name: str) -> Path:
 
 
 def _new_path(state: ServerState, goal: str, now: datetime) -> Path:
-    slug = SLUG.sub("-", goal.lower()).strip("-")[:40].rstrip("-") or "plan"
+    slug = NON_SLUG_CHARACTERS.sub("-", goal.lower()).strip("-")[:40].rstrip("-") or "plan"
     return state.state / "plans" / f"{now:%Y%m%d-%H%M%S}-{slug}.md"
 
 
@@ -227,7 +229,8 @@ def _write_text(path: Path, text: str, replaces_plan: bool) -> None:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise HandlerError(f"plan_file: {path} is no longer a file")
-            data, size = f"{text}\n".encode(), 0 if replaces_plan else status.st_size
+            data = f"{text}\n".encode()
+            size = 0 if replaces_plan else status.st_size
             if size + len(data) > MAX_BYTES:
                 raise HandlerError(
                     f"goal: the plan would have {size + len(data)} bytes; {MAX_BYTES} are allowed"
@@ -236,19 +239,21 @@ def _write_text(path: Path, text: str, replaces_plan: bool) -> None:
                 file.truncate(0)
             elif size:
                 file.seek(max(0, size - 2))
-                end = file.read()
-                data = b"\n" * (2 - len(end) + len(end.rstrip(b"\n"))) + data
+                last_bytes = file.read()
+                line_ends = len(last_bytes) - len(last_bytes.rstrip(b"\n"))
+                data = b"\n" * (2 - line_ends) + data
             file.write(data)
     except OSError as error:
         raise StorageError(f"plan_file: {path} cannot be written: {error.strerror}") from error
 
 
 async def _plan_text(plan: Plan, ctx: Context) -> str | None:
+    """Return the text of a plan, cut to the limit of a result. None if the plan cannot be read."""
     max_bytes = ctx.hosted.options.output_chars - NOTES_LENGTH - len(plan.goal)
-    content = await asyncio.to_thread(read_plan, plan, max(0, max_bytes))
-    if content is None:
+    beginning_and_size = await asyncio.to_thread(read_plan, plan, max(0, max_bytes))
+    if beginning_and_size is None:
         return None
-    data, size = content
+    data, size = beginning_and_size
     text = data.decode(errors="replace")
     return (
         text

@@ -82,7 +82,9 @@ async def bash(
         command: The bash command to execute
         timeout: Timeout in milliseconds (default: 30000)
     """
-    max_chars, folder, budget = ctx.hosted.options.output_chars, ctx.hosted.outputs, ctx.hosted.output_budget
+    max_chars = ctx.hosted.options.output_chars
+    folder = ctx.hosted.outputs
+    budget = ctx.hosted.output_budget
     if ctx.feed is None:
         output = Output(folder, reader_length=max_chars, budget=budget)
     else:
@@ -150,7 +152,8 @@ def _feeding_output(folder: Path, feed: CallFeed, max_chars: int, budget: Output
 
 async def _report_progress(output: Output, context: Context) -> None:
     """Send recent output as progress whenever more output has arrived, at most once in `PROGRESS_EVERY_S`."""
-    loop, reported_bytes = asyncio.get_running_loop(), 0
+    loop = asyncio.get_running_loop()
+    reported_bytes = 0
     while True:
         output_arrived = asyncio.Event()
         output.notify(partial(call_soon_safely, loop, output_arrived.set))
@@ -238,8 +241,8 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
     """
     if ctx.hosted.is_brief:
         raise HandlerError(
-            "A program in the background would end with this call, as the process that hosts the server does."
-            " Start the desk or `mcpdesk serve` with the folder and call again, or use Bash."
+            "A background program would end with this call, because the process that hosts the server also "
+            "ends. Start the desk or `mcpdesk serve` with the folder and call again, or use Bash."
         )
     argv, environment = await bash_argv(command), environment_of(ctx)
     try:
@@ -376,8 +379,8 @@ def _remote_task(record: ProgramRecord) -> Task:
 
 
 def _status_text(task: Task) -> str:
-    code = "" if task.exit_code is None else f", exit code {task.exit_code}"
-    return f"{task.status}{code}, {task.runtime_s:.1f} s, {task.output_bytes:,} bytes"
+    exit_text = "" if task.exit_code is None else f", exit code {task.exit_code}"
+    return f"{task.status}{exit_text}, {task.runtime_s:.1f} s, {task.output_bytes:,} bytes"
 
 
 def _one_line(command: str) -> str:

@@ -99,13 +99,13 @@ async def task_manager(
         text: Task name or step text
     """
     request = _Request(query, task_id, step_id, text)
-    affected_tasks, message, step = await ctx.hosted.data.run(
+    affected_tasks, message, changed_step_id = await ctx.hosted.data.run(
         lambda connection: _ACTION_FUNCTIONS[action](connection, request)
     )
     if action not in READ_ACTIONS:
         ctx.hosted.todo.mark_stale()
-    body = Tasks(tuple(_result_task(task) for task in affected_tasks), step)
-    return ToolResult((content.text("\n".join([message, *map(_lines, body.tasks)])),), body)
+    body = Tasks(tuple(_result_task(task) for task in affected_tasks), changed_step_id)
+    return ToolResult((content.text("\n".join([message, *map(_task_text, body.tasks)])),), body)
 
 
 _ActionResult = tuple[list[tasks.Task], str, int | None]
@@ -192,11 +192,11 @@ def _task(connection: Connection, number: int) -> tasks.Task:
 
 
 def _count_text(returned: int, total: int, noun: str, word: str) -> str:
-    matching = f" with {word[:80]!r}" if word else ""
+    condition = f" with {word[:80]!r}" if word else ""
     if not returned:
-        return f"No {noun}{matching}."
-    newest = f", the newest {returned} of them" if returned < total else ""
-    return f"{total} {noun}{'s' if total > 1 else ''}{matching}{newest}:"
+        return f"No {noun}{condition}."
+    limit_text = f", the newest {returned} of them" if returned < total else ""
+    return f"{total} {noun}{'s' if total > 1 else ''}{condition}{limit_text}:"
 
 
 def _result_task(task: tasks.Task) -> Task:
@@ -204,7 +204,7 @@ def _result_task(task: tasks.Task) -> Task:
     return Task(task.id, task.name, task.completed is not None, task.is_current, steps)
 
 
-def _lines(task: Task) -> str:
+def _task_text(task: Task) -> str:
     mark = " (current)" if task.current else ""
     steps = (f"  {step.step_id}. {_box(step.done)} {step.text}" for step in task.steps)
     return "\n".join([f"{_box(task.done)} {task.task_id} {task.name}{mark}", *steps])

@@ -138,7 +138,7 @@ class GuardedServer(LocalAuthorizationServer):
         """Return a token with a name that a test can predict."""
         token = super().issue(scopes)
         del self._tokens[token.access_token]
-        token.access_token, token.refresh_token = f"token-{self._count}", f"refresh-{self._count}"
+        token.access_token, token.refresh_token = f"token-{self._token_count}", f"refresh-{self._token_count}"
         self._tokens[token.access_token] = token
         return token
 

@@ -325,7 +325,8 @@ async def test_a_file_that_has_more_than_it_says_is_not_read_to_its_end(
 async def test_what_is_no_picture_is_told_what_can_be_read(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file.png").write_bytes(data)
     with pytest.raises(
-        HandlerError, match=r"is not a readable image, .* PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO can"
+        HandlerError,
+        match=r"is not a readable image, .* supported: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO",
     ):
         await read(tmp_path / "file.png")
 

@@ -27,12 +27,12 @@ def save_cases(
     written to `cases/NAME/` in the working folder. `folders` has the folder of each hosted server, by name.
     Raises: OSError.
     """
-    by_server = dict[str, list[int]]()
+    numbers_by_server = dict[str, list[int]]()
     for number in recordable(index, numbers):
-        by_server.setdefault(index.exchange(number).server, []).append(number)
+        numbers_by_server.setdefault(index.exchange(number).server, []).append(number)
     messages = [
-        _save_cases_of(index, server, calls, folders.get(server, ""), questions)
-        for server, calls in by_server.items()
+        _save_cases_of(index, server, call_numbers, folders.get(server, ""), questions)
+        for server, call_numbers in numbers_by_server.items()
     ]
     no_cases = "No test case was written: none of these is an answered call of a client"
     return "; ".join(filter(None, messages)) or no_cases
@@ -58,29 +58,32 @@ def _save_cases_of(
     return f"{count} written to {path} · mcpdesk test {target}"
 
 
-def folder_of(server: str, hosted: str) -> Path:
-    """Return the folder of the test cases of a server. `hosted` is the folder of a hosted server, or ""."""
+def folder_of(server: str, folder_path: str) -> Path:
+    """Return the folder of the test cases of a server.
+
+    `folder_path` is the folder of a hosted server, or "".
+    """
     name = "".join(each if each.isalnum() or each in "-_" else "-" for each in server) or "server"
-    return Path(hosted) / CASES if _is_hosted_here(hosted) else Path.cwd() / CASES / name
+    return Path(folder_path) / CASES if _is_hosted_here(folder_path) else Path.cwd() / CASES / name
 
 
-def _is_hosted_here(hosted: str) -> bool:
-    return bool(hosted) and Path(hosted).is_dir()
+def _is_hosted_here(folder_path: str) -> bool:
+    return bool(folder_path) and Path(folder_path).is_dir()
 
 
 def answers_of(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:
     """Return a person's answers to the inbox questions of a call, in the format of a test case."""
     call_questions = sorted(
         (
-            one
-            for one in questions
-            if (one.server, one.tool, one.peer) == (call.server, call.name, call.peer)
-            and call.started <= one.asked <= (call.ended or 0.0)
-            and one.kind is QuestionKind.QUESTION
+            question
+            for question in questions
+            if (question.server, question.tool, question.peer) == (call.server, call.name, call.peer)
+            and call.started <= question.asked <= (call.ended or 0.0)
+            and question.kind is QuestionKind.QUESTION
         ),
-        key=lambda one: one.asked,
+        key=lambda question: question.asked,
     )
-    return [answer for one in call_questions for answer in _page_answers(one)]
+    return [answer for question in call_questions for answer in _page_answers(question)]
 
 
 def _page_answers(question: Question) -> Iterator[dict[str, Any]]:

@@ -61,7 +61,7 @@ Exit codes: 0 all cases passed, 1 some failed, 2 a case file or the folder is in
 """
 CHECK_PERIOD_MS = 500
 """Milliseconds between two checks for saved files if no file notification arrives."""
-_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+_REPORT_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
 @click.command(name="test", epilog=EXAMPLES, short_help="Run the test cases of a server.")
@@ -84,7 +84,7 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
     metavar="A,B",
     help="For a folder: transports, separated by commas: memory, stdio, http. Default: memory.",
 )
-@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report to FILE.")
+@click.option("--junit", type=_REPORT_FILE, metavar="FILE", help="Write a JUnit report to FILE.")
 @click.option("--watch", is_flag=True, help="Run the cases again whenever a file changes.")
 @click.option(
     "--json",
@@ -169,7 +169,7 @@ def _run_all(
     only: str,
     junit: Path | None,
     reach: Reach,
-    report_of_run: _Report,
+    run_report: _Report,
 ) -> int:
     """Run the cases over each transport, and write the reports. Return the exit code."""
     cases = [case for case in find_cases(cases_path) if only in case.name or only in case.location]
@@ -179,20 +179,20 @@ def _run_all(
         raise DeskUserError(message, f"`{command}` shows an example.", next_command=command)
 
     async def run(server: ConnectedServer, output_fd: int) -> None:
-        report_of_run.output_fd = output_fd
+        run_report.output_fd = output_fd
         for case in cases:
-            report_of_run.add(await server.run(case))
+            run_report.add(await server.run(case))
 
     for transport in transports:
-        report_of_run.transport = transport if len(transports) > 1 else ""
+        run_report.transport = transport if len(transports) > 1 else ""
         run_with_server(transport, target, reach, run)
-    if report_of_run.as_json:
-        print_json(report_of_run.facts())
+    if run_report.as_json:
+        print_json(run_report.facts())
     else:
-        print_line(report_of_run.summary(), 1)
+        print_line(run_report.summary(), 1)
     if junit is not None:
-        write_report(junit, junit_report("mcpdesk test", report_of_run.junit))
-    return TOOL_ERROR if report_of_run.failed_count else OK
+        write_report(junit, junit_report("mcpdesk test", run_report.junit))
+    return TOOL_ERROR if run_report.failed_count else OK
 
 
 class _Report:
@@ -210,7 +210,7 @@ class _Report:
         self._started_s = time.monotonic()
 
     def add(self, result: CaseResult) -> None:
-        """Print one result."""
+        """Print one result, and store it for the reports."""
         case = result.case
         name = f"{case.name} over {self.transport}" if self.transport else case.name
         outcome = "failed" if result.failures else "passed"

@@ -77,6 +77,7 @@ class CaseFile(pytest.File):
     """
 
     client: ServerUnderTest | None = None
+    """Client of the started server. None before `setup` and after `teardown`."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for each case. Raises: CollectError if the file is invalid."""
@@ -125,7 +126,7 @@ class CaseItem(pytest.Item):
             raise CaseFailed(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> Any:
-        """Show the differences from the expected outcome, and what the server logged."""
+        """Show the differences from the expected outcome, and the lines that the server logged."""
         if isinstance(excinfo.value, CaseFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
@@ -193,7 +194,7 @@ def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Conn
             server = target_of(config) if target is None else target
             if server == "":
                 pytest.fail("name a target, or set the ini option mcpdesk_target", pytrace=False)
-            key = (_identity(server), repr(sorted(options.items())))
+            key = (_target_key(server), repr(sorted(options.items())))
             if shares and key in shared:
                 return shared[key][1]
             client = clients.enter_context(ServerUnderTest(server, **options))
@@ -203,10 +204,10 @@ def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Conn
         yield connect
 
 
-def _identity(target: Any) -> object:
+def _target_key(target: Any) -> object:
     """Return a value that is equal for equal targets.
 
-    It depends on the working folder if the target is a relative path.
+    The value of a relative path depends on the working folder.
     """
     if not isinstance(target, str | os.PathLike):
         return id(target)

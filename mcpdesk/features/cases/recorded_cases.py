@@ -79,7 +79,7 @@ def _case(index: Index, exchange: Exchange, answers_of: AnswerLookup) -> dict[st
     final_round = last_round(index, exchange)
     request_texts = texts_in([target, params.get("arguments")])
     fixed_texts = frozenset(text for text in request_texts if MASK not in text)
-    expect = _expectation(_read(index, final_round, final_round.response), fixed_texts)
+    expect = _expectation(_message_object(index, final_round, final_round.response), fixed_texts)
     if not isinstance(target, str) or expect is None:
         return None
     case: dict[str, Any] = {"name": f"{kind} {target}", kind: target}
@@ -92,7 +92,7 @@ def _case(index: Index, exchange: Exchange, answers_of: AnswerLookup) -> dict[st
 
 def _received_request(index: Index, exchange: Exchange) -> Mapping[str, Any]:
     """Return the request as the server received it, with changes made at the desk."""
-    return changed_request(index, exchange) or _read(index, exchange, exchange.request)
+    return changed_request(index, exchange) or _message_object(index, exchange, exchange.request)
 
 
 def _with_variables(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,18 +147,19 @@ def _text(result: Mapping[str, Any]) -> str:
 
 def _answers(index: Index, operation: Exchange) -> Iterator[dict[str, Any]]:
     """Yield the answers that a client gave during a call, to requests of the server or in later rounds."""
-    questions = _questions(_read(index, operation, operation.response))
+    questions = _questions(_message_object(index, operation, operation.response))
     for part in map(index.exchange, operation.parts):
         if part.direction is Direction.OUT:
-            response = _read(index, part, part.response)
+            response = _message_object(index, part, part.response)
             if "result" in response:
                 yield from _answer(part.method, _member(response, "result"))
         elif is_round(part, operation):
-            responses = _member(_member(_read(index, part, part.request), "params"), "inputResponses")
+            request = _message_object(index, part, part.request)
+            responses = _member(_member(request, "params"), "inputResponses")
             for key, method in questions.items():
                 if key in responses:
                     yield from _answer(method, _member(responses, key))
-            questions = _questions(_read(index, part, part.response))
+            questions = _questions(_message_object(index, part, part.response))
 
 
 def _questions(response: Mapping[str, Any]) -> dict[str, str]:
@@ -179,7 +180,7 @@ def _answer(method: str, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"roots": list(result.get("roots") or ())}
 
 
-def _read(index: Index, exchange: Exchange, frame: int | None) -> Mapping[str, Any]:
+def _message_object(index: Index, exchange: Exchange, frame: int | None) -> Mapping[str, Any]:
     """Return the message in a frame, or an empty mapping if it is missing or not an object."""
     value = message(index, exchange, frame).value if frame is not None else None
     return value if isinstance(value, dict) else {}

@@ -35,7 +35,7 @@ class ContractFeature(Feature):
             return None
 
     def result_limits(self, message: bytes, definition: Mapping[str, Any], peer: str) -> Sequence[str]:
-        """Return a sentence for each known client that limits results to less than this size."""
+        """Return a sentence for each known client whose limit the result exceeds."""
         from mcpdesk.features.contract.result_limits import exceeded_limits
 
         return exceeded_limits(message, definition, peer)

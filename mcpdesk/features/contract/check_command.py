@@ -24,7 +24,7 @@ from mcpdesk.cli.printing import (
 from mcpdesk.cli.reach import reach_options, server_folder
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.contract.lock import contract_of, differences, lock_file_path
+from mcpdesk.features.contract.lock import compare_with_lock, contract_of, lock_file_path
 from mcpdesk.features.contract.reports import Remark, junit_of, sarif_of
 from mcpdesk.hosting.folder.manifest import LOCK_NAME
 from mcpdesk.protocol.catalogue.token_cost import Cost, definition_cost
@@ -49,7 +49,7 @@ Examples:
 Exit codes: 0 no errors, 1 errors, 2 the folder cannot be read or has no lock,
 3 cannot connect, 4 protocol error, 5 timed out.
 """
-_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+_REPORT_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
 class CheckCommand(click.Command):
@@ -57,10 +57,10 @@ class CheckCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. A `--lock` without the name of a lock file gets an empty value."""
-        return super().parse_args(ctx, with_lock_file(args))
+        return super().parse_args(ctx, with_lock_values(args))
 
 
-def with_lock_file(arguments: list[str]) -> list[str]:
+def with_lock_values(arguments: list[str]) -> list[str]:
     """Return the arguments. Replace each `--lock` without the name of a lock file by `--lock=`."""
     rewritten: list[str] = []
     for word, next_word in zip(arguments, [*arguments[1:], ""], strict=True):
@@ -99,8 +99,8 @@ def with_lock_file(arguments: list[str]) -> list[str]:
     help="Like --clients, for one client only. You can repeat this option.",
 )
 @click.option("--eras", is_flag=True, help="Connect once in each protocol revision, and print what differs.")
-@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report to FILE.")
-@click.option("--sarif", type=_FILE, metavar="FILE", help="Write a SARIF report to FILE.")
+@click.option("--junit", type=_REPORT_FILE, metavar="FILE", help="Write a JUnit report to FILE.")
+@click.option("--sarif", type=_REPORT_FILE, metavar="FILE", help="Write a SARIF report to FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @TIMEOUT
 @reach_options
@@ -161,7 +161,7 @@ def check_command(
     changes = list[Remark]()
     if lock_path is not None:
         contract = contract_of(report.server, report.items)
-        changes = differences(lock_path, contract, has_errors=any(each.is_error for each in remarks))
+        changes = compare_with_lock(lock_path, contract, has_errors=any(each.is_error for each in remarks))
     if max_tokens is not None:
         remarks += _over_budget(report.tools, max_tokens)
     client_remarks = list[Remark]()
@@ -197,13 +197,13 @@ def _remark(finding: Finding, strict: bool) -> Remark:
 
 
 def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list[Remark]:
-    """Return findings about known clients. Raises: DeskUserError for an unknown client."""
+    """Return remarks about the limits of known clients. Raises: DeskUserError for an unknown client."""
     from mcpdesk.features.contract.known_clients import OfferedItem, Offering, claims, client_findings
 
-    clients = {claim.client.lower().replace(" ", "-"): claim.client for claim in claims()}
+    clients_by_key = {claim.client.lower().replace(" ", "-"): claim.client for claim in claims()}
     keys = [name.lower().replace(" ", "-") for name in names]
-    if unknown := [name for name, key in zip(names, keys, strict=True) if key not in clients]:
-        raise DeskUserError(f"Unknown client {unknown[0]!r}.", f"Known: {', '.join(clients)}.")
+    if unknown := [name for name, key in zip(names, keys, strict=True) if key not in clients_by_key]:
+        raise DeskUserError(f"Unknown client {unknown[0]!r}.", f"Known: {', '.join(clients_by_key)}.")
     items = tuple(
         OfferedItem(each.kind.value, each.name, each.definition, each.source) for each in report.items
     )
@@ -223,7 +223,7 @@ def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list
                 "stale": each.claim.is_stale(today),
             },
         )
-        for each in client_findings(offering, [clients[key] for key in keys])
+        for each in client_findings(offering, [clients_by_key[key] for key in keys])
     ]
 
 

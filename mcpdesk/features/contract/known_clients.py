@@ -88,7 +88,7 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True):
         return LIMITS[self.check].format(self.rule.most) if self.check in LIMITS else ""
 
     def is_stale(self, today: datetime.date) -> bool:
-        """True if the claim is too old to rely on."""
+        """Return True if the claim is older than `STALE_DAYS`."""
         return (today - datetime.date.fromisoformat(self.date)).days > STALE_DAYS
 
 
@@ -117,7 +117,7 @@ class Offering(Struct, frozen=True):
 
 
 class Fact(NamedTuple):
-    """Case that a claim applies to: a property of an item or of the whole server."""
+    """Case that a claim applies to: a property of an item or of the server."""
 
     text: str
     item: OfferedItem | None = None
@@ -170,7 +170,7 @@ def client_features(folder: Path) -> dict[str, str]:
     """Return the client features that a folder's code uses, each with its first use, such as
     `tools/a.py:3`.
     """
-    requests = dict[str, str]()
+    first_uses = dict[str, str]()
     for path in sorted(folder.rglob("*.py")):
         relative = path.relative_to(folder)
         if (
@@ -183,8 +183,8 @@ def client_features(folder: Path) -> dict[str, str]:
         except (SyntaxError, ValueError, RecursionError):
             continue  # the loader reports the error
         for feature, line in _used_features(tree):
-            requests.setdefault(feature, f"{relative.as_posix()}:{line}")
-    return requests
+            first_uses.setdefault(feature, f"{relative.as_posix()}:{line}")
+    return first_uses
 
 
 def _used_features(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -203,7 +203,7 @@ def _used_features(tree: ast.AST) -> Iterator[tuple[str, int]]:
                         yield FEATURES[method], node.lineno
 
 
-def _called(rule: Rule, offering: Offering) -> Iterator[Fact]:
+def _full_tool_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
         full_name = rule.form.format(server=offering.server, tool=tool.name)
         if len(full_name) > rule.most:
@@ -219,9 +219,9 @@ def _tool_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
 
 def _description(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
-        size = len(str(tool.definition.get("description") or ""))
-        if size > rule.most:
-            yield Fact(f"its description has {size:,} characters", tool)
+        length = len(str(tool.definition.get("description") or ""))
+        if length > rule.most:
+            yield Fact(f"its description has {length:,} characters", tool)
 
 
 def _instructions(rule: Rule, offering: Offering) -> Iterator[Fact]:
@@ -329,7 +329,7 @@ def _lacks(rule: Rule, offering: Offering) -> Iterator[Fact]:
 
 
 CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
-    "called": _called,
+    "called": _full_tool_name,
     "tool_name": _tool_name,
     "description": _description,
     "instructions": _instructions,
@@ -345,7 +345,7 @@ CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
     "unsaid_hint": _unsaid_hint,
     "lacks": _lacks,
 }
-"""Checks by name. Each yields the items that a claim applies to."""
+"""Checks by name. Each yields a fact for each case that a claim applies to."""
 
 
 def _input_schema(tool: OfferedItem) -> Mapping[str, Any]:
@@ -353,20 +353,20 @@ def _input_schema(tool: OfferedItem) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {}
 
 
-def _subschemas(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _subschemas(schema: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield a schema and its subschemas, each with its path, such as `filters.sort` or `items[]`."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return
-    yield trail, schema
+    yield path, schema
     for key in ("properties", "$defs", "definitions"):
-        inner = schema.get(key)
-        for name, part in inner.items() if isinstance(inner, Mapping) else ():
-            yield from _subschemas(part, f"{trail}.{name}" if trail else str(name), depth + 1)
+        named_parts = schema.get(key)
+        for name, part in named_parts.items() if isinstance(named_parts, Mapping) else ():
+            yield from _subschemas(part, f"{path}.{name}" if path else str(name), depth + 1)
     for key in ("anyOf", "oneOf", "allOf"):
         options = schema.get(key)
         for part in options if isinstance(options, list) else ():
-            yield from _subschemas(part, trail, depth + 1)
-    yield from _subschemas(schema.get("items"), f"{trail}[]", depth + 1)
+            yield from _subschemas(part, path, depth + 1)
+    yield from _subschemas(schema.get("items"), f"{path}[]", depth + 1)
 
 
 def _has_type(schema: Mapping[str, Any], expected_type: str) -> bool:

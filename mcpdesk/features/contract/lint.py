@@ -23,21 +23,22 @@ from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.schemas.validation import SchemaError, compile_schema, schema_faults
-from mcpdesk.tools import missing_libraries
+from mcpdesk.tools import library_problem
 from mcpdesk.upstream.offers import Offer
 
 MAX_UNCUT_BYTES = 2048
 """Maximum size in bytes of a tool's description or a server's instructions that Claude Code does not cut."""
-OPENAI_CHARACTERS = 1024
+MAX_OPENAI_CHARACTERS = 1024
 """Length limit in characters of a function description in OpenAI's API."""
 API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Pattern for tool names that model APIs accept."""
-API_NAME_LENGTH = 64
-MANY_TOOLS = 80
-"""Cursor warns if all servers together have more than this number of tools."""
+MAX_API_NAME_LENGTH = 64
+"""Maximum length in characters of a tool name that model APIs accept."""
+MAX_CURSOR_TOOLS = 80
+"""Maximum number of tools of all servers together. Cursor warns if there are more."""
 BUILT_IN = "built-in"
 """Source of a built-in tool or template, instead of a file and line."""
-LARGE_RESOURCE = 1 << 20
+LARGE_RESOURCE_BYTES = 1 << 20
 """Size in bytes above which a resource is reported."""
 MAX_TEXTS = 5_000
 """Maximum number of texts in one definition that are searched for hidden characters."""
@@ -50,12 +51,12 @@ def lint(
     server: Server, manifest: Manifest, warnings: tuple[str, ...], environment: Mapping[str, str]
 ) -> list[Finding]:
     """Return all findings about a hosted server, errors first. `warnings` come from the host."""
-    remarks = [
+    findings = [
         *load_errors(server, warnings),
         *(from_text(Level.NOTE, text) for text in server.helpers),
         *_unavailable(server),
-        *_identity(server, manifest),
-        *_preconditions(manifest, environment),
+        *_server_findings(server, manifest),
+        *_token_check_findings(manifest, environment),
         *_libraries(manifest),
         *_token_needs(server, manifest),
         *(each for tool in server.tools if tool.source != BUILT_IN for each in _tool(tool, server.name)),
@@ -78,7 +79,7 @@ def lint(
             for each in _hidden_text_findings(_texts(prompt), f"prompt {prompt.name}", prompt.source)
         ),
     ]
-    return sorted(remarks, key=lambda each: list(Level).index(each.level))
+    return sorted(findings, key=lambda each: list(Level).index(each.level))
 
 
 def _texts(item: Tool | Prompt) -> JSONObject:
@@ -105,10 +106,10 @@ def _strings(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, 
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Mapping) and depth < MAX_DEPTH:
-        for key, each in value.items():
-            inner = f"{path}.{key}" if path else str(key)
-            yield clean(inner, newlines=False), str(key)
-            yield from _strings(each, clean(inner, newlines=False), depth + 1)
+        for key, member in value.items():
+            member_path = clean(f"{path}.{key}" if path else str(key), newlines=False)
+            yield member_path, str(key)
+            yield from _strings(member, member_path, depth + 1)
     elif isinstance(value, list) and depth < MAX_DEPTH:
         for index, each in enumerate(value):
             yield from _strings(each, f"{path}[{index}]", depth + 1)
@@ -126,7 +127,8 @@ def _unavailable(server: Server) -> Iterator[Finding]:
                 yield Finding(Level.NOTE, message, each.source, f"{registry.kind} {each.name}")
 
 
-def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
+def _server_findings(server: Server, manifest: Manifest) -> Iterator[Finding]:
+    """Yield findings about the number of items and the size of the instructions."""
     if not any(len(each) or each.unavailable for each in registries(server)):
         message = "no items: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
         yield Finding(Level.WARNING, message)
@@ -139,15 +141,14 @@ def _size_findings(instructions: str, tools: int, source: str = "") -> Iterator[
     if size > MAX_UNCUT_BYTES:
         message = f"the instructions have {size} bytes; Claude Code cuts them at {MAX_UNCUT_BYTES}"
         yield Finding(Level.WARNING, message, source)
-    if tools > MANY_TOOLS:
-        message = (
-            f"{tools} tools; Cursor takes {MANY_TOOLS} of all servers together. Use modes to offer fewer"
-        )
+    if tools > MAX_CURSOR_TOOLS:
+        limit = f"Cursor takes {MAX_CURSOR_TOOLS} of all servers together"
+        message = f"{tools} tools; {limit}. Use modes to offer fewer"
         yield Finding(Level.WARNING, message)
 
 
-def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield findings about required files and variables that are missing."""
+def _token_check_findings(manifest: Manifest, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield findings if the variable or the file with the keys for JWT tokens is missing."""
     jwt = manifest.auth.jwt
     if jwt is None:
         return
@@ -162,7 +163,7 @@ def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterat
 def _libraries(manifest: Manifest) -> Iterator[Finding]:
     """Yield notes on built-in tools that need libraries of an optional extra."""
     for name in manifest.builtins:
-        if problem := missing_libraries(name):
+        if problem := library_problem(name):
             yield Finding(Level.NOTE, problem, manifest.source("builtins"), f"tool {name}")
 
 
@@ -190,22 +191,23 @@ def _tool(tool: Tool, server: str) -> Iterator[Finding]:
 def _tool_findings(
     name: str, description: str, schema: Mapping[str, Any], server: str, source: str = ""
 ) -> Iterator[Finding]:
-    for message in (*_tool_name(name, server), *_description(description), *parameter_trouble(schema)):
+    for message in (*_tool_name(name, server), *_description(description), *parameter_problems(schema)):
         yield Finding(Level.WARNING, message, source, f"tool {name}")
     if (
-        len(description) > OPENAI_CHARACTERS
+        len(description) > MAX_OPENAI_CHARACTERS
         and len(description.encode("utf-8", "replace")) <= MAX_UNCUT_BYTES
     ):
-        message = f"the description has {len(description)} characters; OpenAI's API takes {OPENAI_CHARACTERS}"
+        length = f"the description has {len(description)} characters"
+        message = f"{length}; OpenAI's API takes {MAX_OPENAI_CHARACTERS}"
         yield Finding(Level.NOTE, message, source, f"tool {name}")
 
 
 def _tool_name(name: str, server: str) -> Iterator[str]:
     if not API_NAME.fullmatch(name):
         yield "model APIs take a name of letters, digits, '_' and '-' only, at most 64"
-    elif len(full_name := f"mcp__{server}__{name}") > API_NAME_LENGTH:
-        size = len(full_name)
-        yield f"Claude Code calls it {full_name}: {size} characters, model APIs take {API_NAME_LENGTH}"
+    elif len(full_name := f"mcp__{server}__{name}") > MAX_API_NAME_LENGTH:
+        length = len(full_name)
+        yield f"Claude Code calls it {full_name}: {length} characters, model APIs take {MAX_API_NAME_LENGTH}"
 
 
 def _description(description: str) -> Iterator[str]:
@@ -241,8 +243,8 @@ def _template(template: ResourceTemplate) -> Iterator[Finding]:
 
 def _resources(server: Server) -> Iterator[Finding]:
     for resource in server.resources:
-        if (resource.size or 0) > LARGE_RESOURCE:
-            message = f"has {(resource.size or 0) / LARGE_RESOURCE:.1f} MiB, which clients read at once"
+        if (resource.size or 0) > LARGE_RESOURCE_BYTES:
+            message = f"has {(resource.size or 0) / LARGE_RESOURCE_BYTES:.1f} MiB, which clients read at once"
             yield Finding(Level.NOTE, message, resource.source, f"resource {resource.uri}")
 
 
@@ -253,7 +255,7 @@ def lint_offers(
 
     `problems` are errors that concern complete lists and not particular items.
     """
-    remarks = [
+    findings = [
         *(from_text(Level.ERROR, text) for text in problems),
         *_size_findings(instructions, sum(offer.kind == "tool" for offer in offers)),
         *(finding for offer in offers for finding in _offer(server, offer)),
@@ -267,13 +269,14 @@ def lint_offers(
         *_hidden_text_findings({"instructions": instructions}, "server"),
     ]
     if not offers:
-        remarks.append(Finding(Level.WARNING, "no items"))
-    return sorted(remarks, key=lambda each: list(Level).index(each.level))
+        findings.append(Finding(Level.WARNING, "no items"))
+    return sorted(findings, key=lambda each: list(Level).index(each.level))
 
 
 def _offer(server: str, offer: Offer) -> Iterator[Finding]:
+    """Yield findings about one item that an upstream server lists."""
     subject, definition = f"{offer.kind} {offer.name}", offer.definition
-    for fault in _malformed(offer):
+    for fault in _definition_faults(offer):
         yield Finding(Level.ERROR, fault, subject=subject)
     if offer.kind == "tool":
         _, usable_schema = schema_faults(definition["inputSchema"])
@@ -286,7 +289,7 @@ def _offer(server: str, offer: Offer) -> Iterator[Finding]:
         yield Finding(Level.WARNING, "has no description", subject=subject)
 
 
-def _malformed(offer: Offer) -> Iterator[str]:
+def _definition_faults(offer: Offer) -> Iterator[str]:
     """Yield each violation of the protocol in a definition."""
     definition = offer.definition
     for key in ("inputSchema", "outputSchema"):
@@ -301,13 +304,13 @@ def _malformed(offer: Offer) -> Iterator[str]:
     check = check_hints if offer.kind == "tool" and isinstance(annotations, Mapping) else check_annotations
     yield from (fault for part in parts for fault in _faults_of(check, part))
     yield from _faults_of(mirrored_arguments, definition.get("inputSchema") or {})
-    for name, kind, words in (
+    for name, member_type, type_text in (
         ("icons", list, "a list"),
         ("_meta", dict, "an object"),
         ("execution", dict, "an object"),
     ):
-        if not isinstance(definition.get(name, kind()), kind):
-            yield f"{name} must be {words}"
+        if not isinstance(definition.get(name, member_type()), member_type):
+            yield f"{name} must be {type_text}"
     if offer.kind == "template":
         template_faults = _faults_of(parsed_template, offer.name)
         yield from (fault for fault in template_faults if not _OWN_PATTERN_RULES.search(fault))
@@ -332,18 +335,18 @@ def _faults_of(check: Callable[[Any], object], value: Any) -> Iterator[str]:
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+PROPERTY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Parameter names that model APIs accept."""
 ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 RESTRICTING_KEYWORDS = frozenset({"type", "enum", "const", "$ref", "not", "if", *ALTERNATIVES})
 """Schema keywords that restrict the value of a parameter."""
-DEPTH = 6
+MAX_PARAMETER_DEPTH = 6
 """Maximum depth of nested parameters that are checked."""
 MAX_NAMED_PARAMETERS = 8
 """Maximum number of parameters named in one message."""
 
 
-def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
+def parameter_problems(schema: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of an input schema that confuse models, or that make clients reject the tool."""
     parameters = dict(_parameters(schema))
     yield from _parameter_remarks(
@@ -353,26 +356,28 @@ def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
         "without a type", [name for name, part in parameters.items() if not _restricts_value(part)]
     )
     bad_names = [
-        name for name in parameters if not PROPERTY.fullmatch(name.rpartition(".")[2].removesuffix("[]"))
+        name for name in parameters if not PROPERTY_NAME.fullmatch(name.rpartition(".")[2].removesuffix("[]"))
     ]
     yield from _parameter_remarks("with a name that model APIs reject", bad_names)
     for key in ALTERNATIVES:
         if key in schema:
             yield f"{key} is at the top of the input schema, where model APIs reject it"
-    yield from _required(schema)
-    yield from _defaults(parameters, schema)
+    yield from _required_problems(schema)
+    yield from _default_problems(parameters, schema)
 
 
-def _parameters(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _parameters(
+    schema: Any, parent_path: str = "", depth: int = 0
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield every property with its path, such as `filters.sort` or `items[].name`."""
-    if not isinstance(schema, Mapping) or depth > DEPTH:
+    if not isinstance(schema, Mapping) or depth > MAX_PARAMETER_DEPTH:
         return
     properties = schema.get("properties")
     for name, part in properties.items() if isinstance(properties, Mapping) else ():
-        path = f"{trail}.{name}" if trail else str(name)
+        path = f"{parent_path}.{name}" if parent_path else str(name)
         yield path, part if isinstance(part, Mapping) else {"not": {}} if part is False else {}
         yield from _parameters(part, path, depth + 1)
-    yield from _parameters(schema.get("items"), f"{trail}[]", depth + 1)
+    yield from _parameters(schema.get("items"), f"{parent_path}[]", depth + 1)
 
 
 def _has_description(part: Mapping[str, Any]) -> bool:
@@ -392,7 +397,7 @@ def _parameter_remarks(problem: str, names: list[str]) -> Iterator[str]:
         yield f"parameter{'s' * (len(names) > 1)} {problem}: {', '.join(names[:MAX_NAMED_PARAMETERS])}{more}"
 
 
-def _required(schema: Mapping[str, Any]) -> Iterator[str]:
+def _required_problems(schema: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of required parameters that no call can have."""
     properties = schema.get("properties") or {}
     if schema.get("additionalProperties") is False:
@@ -401,18 +406,18 @@ def _required(schema: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{name!r} is required, but is not a property: no call can be valid"
 
 
-def _defaults(parameters: Mapping[str, Mapping[str, Any]], schema: Mapping[str, Any]) -> Iterator[str]:
+def _default_problems(
+    parameters: Mapping[str, Mapping[str, Any]], schema: Mapping[str, Any]
+) -> Iterator[str]:
     """Yield problems of defaults and examples that their own schema rejects."""
-    shared = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
+    root_members = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
     for name, part in parameters.items():
-        for key in ("default", "examples"):
-            member = part.get(key, [])
-            values = (
-                member if key == "examples" and isinstance(member, list) else [member] if key in part else []
-            )
-            for value in values:
-                if not _is_valid_for(value, shared | dict(part)):
-                    yield f"the {key.removesuffix('s')} {value!r:.80} of {name} does not fit its schema"
+        examples = part.get("examples", [])
+        values = [("default", part["default"])] if "default" in part else []
+        values += [("example", each) for each in (examples if isinstance(examples, list) else [examples])]
+        for noun, value in values:
+            if not _is_valid_for(value, root_members | dict(part)):
+                yield f"the {noun} {value!r:.80} of {name} does not fit its schema"
 
 
 def _is_valid_for(value: Any, part: dict[str, Any]) -> bool:

@@ -34,6 +34,7 @@ class Contract(NamedTuple):
     """Names and definitions of a server's items, on which clients rely."""
 
     server: str
+    """Name of the server."""
     definitions: Definitions
     sources: Mapping[tuple[str, str], str]
     """File and line of each item, if known."""
@@ -59,7 +60,7 @@ def lock_file_path(
     if file is None and not update:
         return None
     if not file and not is_folder:
-        command = _command(target, "NAME.lock.json", packages)
+        command = _update_command(target, "NAME.lock.json", packages)
         raise DeskUserError(
             "The lock file of a server that is not a folder must be named with --lock FILE.",
             f"Write it with `{command}`, and compare without --update.",
@@ -70,20 +71,23 @@ def lock_file_path(
     assert path is not None
     if not update and not path.exists():
         message = f"No lock {path}, so nothing was compared."
-        command = _command(target, file or "", packages)
+        command = _update_command(target, file or "", packages)
         hint = f"Write it with `{command}`, and keep it with the source."
         raise DeskUserError(message, hint, next_command=command)
     return LockLocation(path, update, own_lock is not None and path.resolve() == own_lock)
 
 
-def differences(location: LockLocation, current: Contract, *, has_errors: bool) -> list[Remark]:
-    """Compare a contract with the lock, and write the lock if requested.
+def compare_with_lock(location: LockLocation, current: Contract, *, has_errors: bool) -> list[Remark]:
+    """Return the differences of a contract from the lock, and write the lock if requested.
 
     `has_errors` is True if the check of the server found errors. The lock is then not written.
 
     Raises: DeskUserError if the lock file cannot be read or written, or belongs to another server.
     """
-    lock = Lock(current.server, current.definitions) if not location.file.exists() else _read(location.file)
+    if location.file.exists():
+        lock = _read_lock_file(location.file)
+    else:
+        lock = Lock(current.server, current.definitions)
     is_other_server = bool(lock.server and current.server and lock.server != current.server)
     if is_other_server and not (location.will_write and location.is_own):
         raise DeskUserError(
@@ -109,7 +113,7 @@ def differences(location: LockLocation, current: Contract, *, has_errors: bool) 
     return remarks
 
 
-def _read(file: Path) -> Lock:
+def _read_lock_file(file: Path) -> Lock:
     """Read a lock file. Raises: DeskUserError."""
     try:
         return read_lock(file.read_bytes())
@@ -121,14 +125,15 @@ def _read(file: Path) -> Lock:
         ) from None
 
 
-def _command(target: str, file: str, packages: Sequence[str]) -> str:
+def _update_command(target: str, file: str, packages: Sequence[str]) -> str:
     """Return the command that writes a lock.
 
     The value of `--lock` may follow as a separate word only if it ends in `.lock.json`.
     """
-    lock = f" --lock {shlex.quote(file)}" if file.endswith(".lock.json") else f" --lock={shlex.quote(file)}"
+    separator = " " if file.endswith(".lock.json") else "="
+    lock_option = f" --lock{separator}{shlex.quote(file)}" if file else ""
     with_options = "".join(f" --with {shlex.quote(each)}" for each in packages)
-    options = f"{with_options}{lock if file else ''} --update"
+    options = f"{with_options}{lock_option} --update"
     if target.startswith(COMMAND):
         return f"mcpdesk check{options} -- {target[len(COMMAND) :]}"
     return f"mcpdesk check {shlex.quote(target)}{options}"

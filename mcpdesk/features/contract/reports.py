@@ -49,22 +49,22 @@ class Remark(NamedTuple):
 
 def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
     """Return a JUnit report with a case for each item and each other subject. A case with an error fails."""
-    subjects = dict.fromkeys([*(f"{item.kind} {item.name}" for item in items), *(r.subject for r in remarks)])
+    item_subjects = (f"{item.kind} {item.name}" for item in items)
+    subjects = dict.fromkeys([*item_subjects, *(remark.subject for remark in remarks)])
     cases = list[JUnitCase]()
     for subject in subjects:
         kind, _, name = subject.partition(" ")
         own_remarks = [each for each in remarks if each.subject == subject]
-        errors, others = (
-            "\n".join(str(each) for each in own_remarks if each.is_error is is_error)
-            for is_error in (True, False)
-        )
-        cases.append(JUnitCase(kind, name or "server", errors, output=others))
+        errors = "\n".join(str(each) for each in own_remarks if each.is_error)
+        other_remarks = "\n".join(str(each) for each in own_remarks if not each.is_error)
+        cases.append(JUnitCase(kind, name or "server", errors, output=other_remarks))
     return junit_report("mcpdesk check", cases)
 
 
 PROJECT_URL = "https://github.com/mcpdesk/mcpdesk"
 _SARIF_LEVELS = {"error": "error", "warning": "warning", ContractVerdict.BREAKING: "error"}
-_SARIF_RULES = {
+"""Level of a result by the word of the remark. Other words have the level `note`."""
+_RULE_DESCRIPTIONS = {
     "error": "An offered item has an error",
     "warning": "Models or clients may fail with it",
     "note": "Possibly unintended",
@@ -93,7 +93,9 @@ def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: 
     for remark in remarks:
         path, line = _file_and_line(remark, folder, lock) if folder.is_dir() else (lock, 1)
         if path is None or not path.is_file():
-            path, line = (_any_file(folder) or fallback) if folder.is_dir() else fallback, 1
+            folder_file = _folder_file(folder) if folder.is_dir() else None
+            path = folder_file or fallback
+            line = 1
         results.append(_sarif_result(remark, path, line))
     run = {"tool": {"driver": driver}, "results": results}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -110,8 +112,8 @@ def _file_and_line(remark: Remark, folder: Path, lock: Path | None) -> tuple[Pat
     return (folder / file if file else None), max(1, int(line))
 
 
-def _any_file(folder: Path) -> Path | None:
-    """Return the file that represents a whole server folder."""
+def _folder_file(folder: Path) -> Path | None:
+    """Return the file that represents a complete server folder, or None if the folder has no visible file."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name[:1] not in "._")
     return folder / "mcp.json" if (folder / "mcp.json").is_file() else next(files, None)
 
@@ -128,7 +130,7 @@ def _named_files(target: str) -> Iterator[Path]:
 
 
 def _known_files() -> Iterator[Path]:
-    """Yield files of the current directory that can represent a whole project."""
+    """Yield files of the current directory that can represent a complete project."""
     yield from map(Path, ("mcp.json", ".mcp.json", "pyproject.toml", "package.json", "README.md"))
     yield from sorted(path for path in Path().glob("*") if path.name[:1] not in "._")
 
@@ -136,7 +138,7 @@ def _known_files() -> Iterator[Path]:
 def _sarif_rule(rule: str, remark: Remark) -> dict[str, Any]:
     """Return the description of a rule, with the members that GitHub code scanning requires."""
     origin = remark.origin
-    message = f"{origin['client']}: {origin['effect']}" if origin else _SARIF_RULES[remark.word]
+    message = f"{origin['client']}: {origin['effect']}" if origin else _RULE_DESCRIPTIONS[remark.word]
     help_text = (
         f"Known since {origin['date']}: {origin['source']}"
         if origin

@@ -19,21 +19,21 @@ SEARCHED_BYTES = 64 << 10
 
 
 def exceeded_limits(message: bytes, definition: Mapping[str, Any], peer: str) -> list[str]:
-    """Return a text for each known client that limits results to less than this size.
+    """Return a sentence for each known client whose limit the result exceeds.
 
     `message` is the response to `tools/call`, and `definition` is the definition of the tool. `peer` is the
     name of the program that called the tool. If this is not a known client, all known clients are considered.
-    Call it on a worker thread, because a large message takes time.
+    Must be called on a worker thread, because a large message takes time.
     """
     limits = [claim for claim in claims() if claim.check == "result_size"]
     callers = {claim.client for claim in claims() if _is_client(peer, claim.client)}
-    relevant = [claim for claim in limits if not callers or claim.client in callers]
-    if not relevant or len(message) <= min(claim.rule.most for claim in relevant):
+    relevant_limits = [claim for claim in limits if not callers or claim.client in callers]
+    if not relevant_limits or len(message) <= min(claim.rule.most for claim in relevant_limits):
         return []
-    size, text = _measured(message)
+    size, text = _measured_result(message)
     return [
         f"{text}; {claim.client}: {ClientFinding(claim, Fact(text)).effect}"
-        for claim in (_with_own_limit(claim, definition) for claim in relevant)
+        for claim in (_with_own_limit(claim, definition) for claim in relevant_limits)
         if size > claim.rule.most
     ]
 
@@ -45,14 +45,14 @@ def _is_client(peer: str, client: str) -> bool:
 
 
 def _with_own_limit(claim: Claim, definition: Mapping[str, Any]) -> Claim:
-    """Return the claim with the limit that the tool declares in its `_meta`, if that is higher."""
+    """Return the claim with the limit that the tool declares in its `_meta`, if this limit is higher."""
     meta = definition.get("_meta")
     own_limit = meta.get(claim.rule.hint) if isinstance(meta, dict) else None
     is_higher = isinstance(own_limit, int) and own_limit > claim.rule.most
     return replace(claim, rule=replace(claim.rule, most=own_limit)) if is_higher else claim
 
 
-def _measured(message: bytes) -> tuple[int, str]:
+def _measured_result(message: bytes) -> tuple[int, str]:
     """Return the number of characters of a result, and a text with this number.
 
     The number is 0 for a message that has no result, or that is large and has no text.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.connection import ServerConnection
     from mcpdesk.upstream.offers import Offer
 
-IDENTITY = {"name": "mcpdesk", "version": __version__}
+CLIENT_INFO = {"name": "mcpdesk", "version": __version__}
 KINDS = ("tool", "resource", "template", "prompt", "skill")
 MAX_NAME_LENGTH = 200
 """Maximum number of characters that are printed of a name."""
@@ -66,7 +66,8 @@ def print_eras(target: str, reach: Reach, timeout_s: float, as_json: bool) -> in
     """
     server, reach = server_to_reach(target, reach)
     if isinstance(server, FolderTarget):
-        server, reach = folder_program(server.path, target, reach.mode), reach._replace(mode="")
+        server = folder_program(server.path, target, reach.mode)
+        reach = reach._replace(mode="")
     results = [_connect_and_read(server, reach, each.name, timeout_s) for each in REVISIONS]
     answers = with_differences(results)
     if as_json:
@@ -82,7 +83,7 @@ def _connect_and_read(target: Target, reach: Reach, revision: str, limit_s: floa
     """Connect with one revision, and read the lists. An error is part of the result."""
     reach = reach._replace(revision=revision)
     no_output = ProgramEvents(lambda line: None, lambda line: None)
-    opening = connect(target, IDENTITY, reach=reach, limit_s=limit_s, on_log=no_output)
+    opening = connect(target, CLIENT_INFO, reach=reach, limit_s=limit_s, on_log=no_output)
     try:
         with blocking(opening) as connection:
             return connection.run(_read_lists(connection.server, revision), limit_s)
@@ -95,6 +96,7 @@ def _connect_and_read(target: Target, reach: Reach, revision: str, limit_s: floa
 
 
 async def _read_lists(server: ServerConnection, revision: str) -> _RevisionResult:
+    """Return the handshake and the lists of a server as a result. Raises: CallError."""
     handshake = await server.discover_server()
     offers, problems = await read_offers(server, handshake.capabilities, asks_all=True)
     counts = Counter(each.kind for each in offers)
@@ -132,18 +134,20 @@ def _differences(newest: _RevisionResult, other: _RevisionResult) -> Iterator[st
         yield f"without the {_named('capabilit', missing, 'y', 'ies')}"
     if added := sorted(other_names - newest_names):
         yield f"with the {_named('capabilit', added, 'y', 'ies')}"
-    reference = {(each.kind, each.name): each.definition for each in newest.offers}
+    newest_definitions = {(each.kind, each.name): each.definition for each in newest.offers}
     definitions = {(each.kind, each.name): each.definition for each in other.offers}
+    missing_items = [item for item in newest_definitions if item not in definitions]
+    added_items = [item for item in definitions if item not in newest_definitions]
     for kind in KINDS:
-        if names := [name for k, name in reference if k == kind and (kind, name) not in definitions]:
+        if names := [name for item_kind, name in missing_items if item_kind == kind]:
             yield f"without the {_named(kind, names)}"
-        if names := [name for k, name in definitions if k == kind and (kind, name) not in reference]:
+        if names := [name for item_kind, name in added_items if item_kind == kind]:
             yield f"with the {_named(kind, names)}"
-    changed: dict[tuple[str, str, str], list[str]] = {}
+    names_by_change: dict[tuple[str, str, str], list[str]] = {}
     for (kind, name), definition in definitions.items():
-        for member, verb in _changes(reference.get((kind, name), definition), definition):
-            changed.setdefault((kind, member, verb), []).append(name)
-    for (kind, member, verb), names in changed.items():
+        for member, verb in _changes(newest_definitions.get((kind, name), definition), definition):
+            names_by_change.setdefault((kind, member, verb), []).append(name)
+    for (kind, member, verb), names in names_by_change.items():
         yield f"{_plain(member)} {verb} in {_named(kind, names)}"
 
 

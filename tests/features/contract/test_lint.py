@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from mcpdesk.features.contract.lint import lint, lint_offers, parameter_trouble
+from mcpdesk.features.contract.lint import lint, lint_offers, parameter_problems
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
@@ -213,20 +213,20 @@ TEXT = {"type": "string", "description": "A text."}
     ],
 )
 def test_trouble_with_parameters_is_named(schema: dict[str, Any], told: list[str]) -> None:
-    assert list(parameter_trouble(schema)) == told
+    assert list(parameter_problems(schema)) == told
 
 
 @pytest.mark.parametrize(
     "schema", [{"properties": 5}, {"properties": {"a": 7}}, {"items": [1]}, {"properties": {"a": False}}]
 )
 def test_what_is_no_schema_is_survived(schema: dict[str, Any]) -> None:
-    list(parameter_trouble(schema))
+    list(parameter_problems(schema))
 
 
 def test_a_schema_without_end_is_looked_at_so_far() -> None:
     schema: dict[str, Any] = {"type": "object"}
     schema["properties"] = {"again": schema}
-    assert any("without a description: again" in told for told in parameter_trouble(schema))
+    assert any("without a description: again" in told for told in parameter_problems(schema))
 
 
 def test_malformed_definitions_of_another_server_are_errors() -> None:
