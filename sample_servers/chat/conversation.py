@@ -33,7 +33,7 @@ async def converse(question: str, client: Client, model: Model, report: Report |
         await add(reply)
         results = await tools.answer(reply)
         if not results:
-            return model.words(reply)
+            return model.text(reply)
         for result in results:
             await add(result)
     raise NoAnswer(f"no answer after {MAX_ROUNDS} rounds of tool calls")

@@ -36,7 +36,7 @@ class Model:
         answer = await self._post("/v1/messages", body | {"max_tokens": 1024}, headers)
         return {"role": "assistant", "content": _member(answer, "content")}
 
-    def words(self, message: dict[str, Any]) -> str:
+    def text(self, message: dict[str, Any]) -> str:
         """Return the text of one of the model's messages."""
         content = message.get("content")
         if isinstance(content, list):

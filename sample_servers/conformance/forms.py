@@ -10,7 +10,7 @@ def form(name: str, kind: str = "string") -> dict[str, Any]:
     return {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
 
 
-async def filled(ctx: Context, question: str, name: str, key: str) -> str:
+async def ask_text(ctx: Context, question: str, name: str, key: str) -> str:
     """Ask a person to fill in a form with one field, and return the text. Without a text, the call fails."""
     answer = await ctx.elicit(question, form(name), key=key)
     if not answer.accepted:

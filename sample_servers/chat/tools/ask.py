@@ -1,4 +1,4 @@
-"""The same loop as a tool. The model uses the tools of another server."""
+"""The loop of `conversation.py` as a tool. The model uses the tools of another server."""
 
 import os
 from contextlib import AsyncExitStack

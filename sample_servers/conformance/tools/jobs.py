@@ -6,7 +6,7 @@ only be called as a task. With `task="optional"`, clients without tasks wait for
 
 import asyncio
 
-from forms import filled
+from forms import ask_text
 
 from mcpdesk import Context, fail, refuse, tool
 
@@ -65,8 +65,8 @@ async def confirm_delete(ctx: Context, filename: str = "notes.txt") -> str:
 async def multi_input(ctx: Context) -> str:
     """Ask two questions at once. They can be answered one by one."""
     name, other = await asyncio.gather(
-        filled(ctx, "What is your name?", "name", "user_name"),
-        filled(ctx, "And the name of your cat?", "name", "cat_name"),
+        ask_text(ctx, "What is your name?", "name", "user_name"),
+        ask_text(ctx, "And the name of your cat?", "name", "cat_name"),
     )
     return f"{name} lives with {other}."
 
@@ -74,7 +74,7 @@ async def multi_input(ctx: Context) -> str:
 @tool(name="test_tool_with_task", task="required", asks_first=True)
 async def ask_then_work(ctx: Context) -> str:
     """Ask a question in the call, and become a task when it is answered."""
-    name = await filled(ctx, "What is your name?", "name", "user_name")
+    name = await ask_text(ctx, "What is your name?", "name", "user_name")
     await ctx.become_task()
     await asyncio.sleep(0.1)
     return f"Hello, {name}! The work is done."

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from forms import filled, form
+from forms import ask_text, form
 
 from mcpdesk import Context, message, prompt, tool
 
@@ -12,7 +12,7 @@ from mcpdesk import Context, message, prompt, tool
 @tool(name="test_input_required_result_elicitation")
 async def ask_name(ctx: Context) -> str:
     """Ask for a name and greet."""
-    return f"Hello, {await filled(ctx, 'What is your name?', 'name', 'user_name')}!"
+    return f"Hello, {await ask_text(ctx, 'What is your name?', 'name', 'user_name')}!"
 
 
 @tool(name="test_input_required_result_sampling")
@@ -39,7 +39,7 @@ async def ask_with_state(ctx: Context) -> str:
 async def ask_at_once(ctx: Context) -> str:
     """Ask three questions in one round."""
     name, greeting, roots = await asyncio.gather(
-        filled(ctx, "What is your name?", "name", "user_name"),
+        ask_text(ctx, "What is your name?", "name", "user_name"),
         ctx.sample("Generate a greeting", max_tokens=50, key="greeting"),
         ctx.list_roots(key="client_roots"),
     )
@@ -49,8 +49,8 @@ async def ask_at_once(ctx: Context) -> str:
 @tool(name="test_input_required_result_multi_round")
 async def ask_in_turn(ctx: Context) -> str:
     """Ask a question, then another one."""
-    name = await filled(ctx, "Step 1: What is your name?", "name", "step1")
-    color = await filled(ctx, "Step 2: What is your favorite color?", "color", "step2")
+    name = await ask_text(ctx, "Step 1: What is your name?", "name", "step1")
+    color = await ask_text(ctx, "Step 2: What is your favorite color?", "color", "step2")
     return f"Hello {name}, {color} is a fine color."
 
 
@@ -62,20 +62,20 @@ async def ask_and_check(ctx: Context) -> str:
 
 
 @tool(name="test_input_required_result_capabilities")
-async def ask_what_can_be_answered(ctx: Context) -> str:
+async def ask_supported_questions(ctx: Context) -> str:
     """Ask all questions that the client declares it can answer."""
     questions: Mapping[str, Any] = {
         "sampling": lambda: ctx.sample("Say something.", max_tokens=10, key="sample"),
         "elicitation": lambda: ctx.elicit("Please confirm.", form("ok", "boolean"), key="confirm"),
         "roots": lambda: ctx.list_roots(key="roots"),
     }
-    asked = [name for name in questions if ctx.offers({name: {}})]
-    await asyncio.gather(*(questions[name]() for name in asked))
-    return f"Answered: {', '.join(asked) or 'nothing, because the client supports no questions'}"
+    supported_names = [name for name in questions if ctx.offers({name: {}})]
+    await asyncio.gather(*(questions[name]() for name in supported_names))
+    return f"Answered: {', '.join(supported_names) or 'nothing, because the client supports no questions'}"
 
 
 @prompt(name="test_input_required_result_prompt")
 async def ask_for_context(ctx: Context) -> list[dict[str, Any]]:
     """A prompt that asks for its context first."""
-    about = await filled(ctx, "What context should the prompt use?", "context", "user_context")
-    return [message(f"Use this context: {about}")]
+    context = await ask_text(ctx, "What context should the prompt use?", "context", "user_context")
+    return [message(f"Use this context: {context}")]

@@ -84,37 +84,39 @@ def load(location: str) -> bytes:
 
 def messages(data: bytes) -> Iterator[bytes]:
     """Yield the GRIB2 messages of a file."""
-    at = data.find(b"GRIB")
-    while at >= 0:
-        if len(data) < at + 16:
+    offset = data.find(b"GRIB")
+    while offset >= 0:
+        if len(data) < offset + 16:
             stop("the file is cut off")
-        if data[at + 7] != 2:
-            stop(f"GRIB edition {data[at + 7]} is not supported; only edition 2 is")
-        (length,) = struct.unpack_from(">Q", data, at + 8)
-        message = data[at : at + length]
+        if data[offset + 7] != 2:
+            stop(f"GRIB edition {data[offset + 7]} is not supported; only edition 2 is")
+        (length,) = struct.unpack_from(">Q", data, offset + 8)
+        message = data[offset : offset + length]
         if len(message) < length or not message.endswith(b"7777"):
             stop("the file is cut off")
         yield message
-        at = data.find(b"GRIB", at + length)
+        offset = data.find(b"GRIB", offset + length)
 
 
 def sections(message: bytes) -> dict[int, bytes]:
-    """Return the sections of a message by number. If there are several fields, return those of the first."""
-    found: dict[int, bytes] = {}
-    at = 16
-    while message[at : at + 4] != b"7777":
-        length, number = struct.unpack_from(">IB", message, at)
+    """Return the sections of a message by number. If the message has several fields, return those of the
+    first field.
+    """
+    sections_by_number: dict[int, bytes] = {}
+    offset = 16
+    while message[offset : offset + 4] != b"7777":
+        length, number = struct.unpack_from(">IB", message, offset)
         if length < 5:
             stop("a section has no length")
-        found.setdefault(number, message[at : at + length])
-        at += length
-    return found
+        sections_by_number.setdefault(number, message[offset : offset + length])
+        offset += length
+    return sections_by_number
 
 
 def signed(value: int, bits: int) -> int:
     """Convert a number of GRIB, which has a sign bit before the absolute value."""
-    high = 1 << (bits - 1)
-    return -(value - high) if value & high else value
+    sign_bit = 1 << (bits - 1)
+    return -(value - sign_bit) if value & sign_bit else value
 
 
 def lattice_of(section: bytes) -> Lattice:
@@ -122,10 +124,14 @@ def lattice_of(section: bytes) -> Lattice:
     (template,) = struct.unpack_from(">H", section, 12)
     if template != 0:
         stop(f"grid template 3.{template} is not supported; only 3.0, regular latitudes and longitudes, is")
-    width, height, _, _, first, west, _, last, east = struct.unpack_from(">IIIIIIBII", section, 30)
+    # For files with the row of the south first, `decoded` exchanges the two latitudes.
+    width, height, _, _, first_latitude, west, _, last_latitude, east = struct.unpack_from(
+        ">IIIIIIBII", section, 30
+    )
     if not 0 < width * height <= MAX_CELLS:
         stop(f"{width} x {height} values; at most {MAX_CELLS:,} are allowed")
-    north, south = (signed(each, 32) / 1e6 for each in (first, last))
+    north = signed(first_latitude, 32) / 1e6
+    south = signed(last_latitude, 32) / 1e6
     scanning = section[71]
     if scanning & BY_COLUMN:
         stop("the values are ordered by column; only rows are supported")
@@ -149,7 +155,8 @@ def unpacked(data: bytes, packing: Packing) -> Iterator[float]:
         return
     if len(data) * 8 < packing.count * packing.bits:
         stop("the values are cut off")
-    mask, buffer, bits, offset = (1 << packing.bits) - 1, 0, 0, 0
+    mask = (1 << packing.bits) - 1
+    buffer = bits = offset = 0
     report_interval = max(1, packing.count // 10)
     for number in range(packing.count):
         while bits < packing.bits:
@@ -162,8 +169,8 @@ def unpacked(data: bytes, packing: Packing) -> Iterator[float]:
             report(10 + 80 * number / packing.count, 100, f"{number:,} of {packing.count:,} values")
 
 
-def present(section: bytes, cells: int) -> Iterator[bool]:
-    """Yield for each cell whether it has a value."""
+def value_flags(section: bytes, cells: int) -> Iterator[bool]:
+    """Yield for each cell True if it has a value. `section` is section 6, the bit map."""
     if section[5] == 255:
         yield from (True for _ in range(cells))
     elif section[5] == 0:
@@ -181,7 +188,7 @@ def decoded(message: bytes, celsius: bool) -> Grid:
     name, unit = PARAMETERS.get((message[6], *parts[4][9:11]), ("Field", ""))
     values = unpacked(parts[7][5:], packing)
     cells = array("d")
-    for has_value in present(parts[6], lattice.width * lattice.height):
+    for has_value in value_flags(parts[6], lattice.width * lattice.height):
         value = next(values, math.nan) if has_value else math.nan
         cells.append(value - 273.15 if celsius and unit == "K" else value)
     width, west, east = lattice.width, lattice.west, lattice.east
@@ -208,12 +215,13 @@ def main() -> None:
     parser.add_argument("--celsius", action="store_true")
     arguments = parser.parse_args()
     report(0, 100, f"reading {arguments.file}")
-    found = list(messages(load(arguments.file)))
-    if not 1 <= arguments.message <= len(found):
-        stop(f"{arguments.file} has {len(found)} messages; message {arguments.message} does not exist")
-    report(10, 100, f"decoding message {arguments.message} of {len(found)}")
+    file_messages = list(messages(load(arguments.file)))
+    count = len(file_messages)
+    if not 1 <= arguments.message <= count:
+        stop(f"{arguments.file} has {count} messages; message {arguments.message} does not exist")
+    report(10, 100, f"decoding message {arguments.message} of {count}")
     try:
-        grid = decoded(found[arguments.message - 1], arguments.celsius)
+        grid = decoded(file_messages[arguments.message - 1], arguments.celsius)
     except (struct.error, IndexError) as error:
         stop(f"{arguments.file} is damaged: {error}")
     report(95, 100, "writing the grid")

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import NoReturn
 
 MAGIC = b"\x93NUMPY"
-CODES = {"f4": "f", "f8": "d", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q"}
+ARRAY_CODES = {
+    "f4": "f", "f8": "d", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q",
+}  # fmt: skip
 """Type code of Python's `array` by NumPy's type code."""
 MAX_CELLS = 16_000_000
 MAX_BYTES = 512 << 20
@@ -87,26 +89,30 @@ def read_file(path: Path) -> bytes:
 
 
 def read_grid(path: Path) -> Grid:
-    """Return the grid in a .npy file, with its description from `<name>.json` if this file exists."""
+    """Return the grid in a .npy file, with its description from the JSON file if this file exists."""
     data = read_file(path)
     if data[:6] != MAGIC or len(data) < 12:
         stop(f"{path} is not a .npy file")
-    is_old = data[6] == 1
-    size, start = struct.unpack_from("<H" if is_old else "<I", data, 8)[0], 10 if is_old else 12
+    is_version_1 = data[6] == 1
+    (header_size,) = struct.unpack_from("<H" if is_version_1 else "<I", data, 8)
+    header_start = 10 if is_version_1 else 12
+    body_start = header_start + header_size
     try:
-        header = ast.literal_eval(data[start : start + size].decode("latin-1"))
-        order, code = header["descr"][0], CODES[header["descr"][1:]]
-        shape, is_fortran = tuple(header["shape"]), header["fortran_order"]
+        header = ast.literal_eval(data[header_start:body_start].decode("latin-1"))
+        byte_order = header["descr"][0]
+        code = ARRAY_CODES[header["descr"][1:]]
+        shape = tuple(header["shape"])
+        is_fortran = header["fortran_order"]
     except (ValueError, SyntaxError, KeyError, TypeError) as error:
         stop(f"{path} does not contain plain numbers: {error}")
     if len(shape) != 2 or is_fortran or not 0 < math.prod(shape) <= MAX_CELLS:
         stop(f"{path} has the shape {shape}; it must have rows and columns, and at most {MAX_CELLS:,} cells")
     cells = array(code)
-    body = data[start + size :]
+    body = data[body_start:]
     if len(body) < math.prod(shape) * cells.itemsize:
         stop(f"{path} is cut off")
     cells.frombytes(body[: math.prod(shape) * cells.itemsize])
-    if order == ">" or (order == "=" and sys.byteorder == "big"):
+    if byte_order == ">" or (byte_order == "=" and sys.byteorder == "big"):
         cells.byteswap()
     return Grid(shape[1], shape[0], array("d", cells), read_extent(path))
 
@@ -135,7 +141,7 @@ def description_path(path: Path) -> Path:
 
 
 def read_extent(path: Path) -> Extent:
-    """Return the description of a grid. Empty if there is none."""
+    """Return the description of a grid, or an empty one if the file is missing or invalid."""
     try:
         members = json.loads(description_path(path).read_text("utf-8"))
         return Extent(**{key: members[key] for key in Extent.__dataclass_fields__ if key in members})

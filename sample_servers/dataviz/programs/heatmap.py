@@ -103,13 +103,13 @@ class Picture:
         north, south = (extent.north, extent.south) if is_map else (0, self.grid.height)
         assert west is not None and east is not None and north is not None and south is not None
         small, width, height = self._font(13), *frame.size
-        for value in _degrees(west, east, 9) if is_map else ticks(west, east, 9):
+        for value in _degree_ticks(west, east, 9) if is_map else ticks(west, east, 9):
             x = frame.left + (value - west) / (east - west) * width
             self.draw.line((x, frame.bottom, x, frame.bottom + self._px(TICK)), self.theme.ink, self._px(1))
             text = degrees(value, "EW") if is_map else tick_text(value)
             self.draw.text((x, frame.bottom + self._px(TICK + 4)), text, self.theme.ink, small, anchor="ma")
         low, high = min(north, south), max(north, south)
-        for value in _degrees(low, high, 7) if is_map else ticks(low, high, 7):
+        for value in _degree_ticks(low, high, 7) if is_map else ticks(low, high, 7):
             y = frame.top + (value - north) / (south - north) * height
             self.draw.line((frame.left - self._px(TICK), y, frame.left, y), self.theme.ink, self._px(1))
             text = degrees(value, "NS") if is_map else tick_text(value)
@@ -135,7 +135,7 @@ class Picture:
                 (bar.left, top - self._px(8)), self.unit, self.theme.soft, self._font(13), anchor="ls"
             )
 
-    def words(self) -> None:
+    def heading(self) -> None:
         """Draw the title and the summary of the grid."""
         left, soft = self.frame.left, self.theme.soft
         self.draw.text((left, self._px(22)), self.title, self.theme.ink, self._font(22))
@@ -167,11 +167,11 @@ class Picture:
         return ImageFont.load_default(size=max(8, size * self.unit_px))
 
 
-def _degrees(low: float, high: float, most: int) -> list[float]:
-    """Return round degrees on an axis of a map, at most `most`."""
-    step = next((each for each in (1, 2, 5, 10, 15, 30, 45, 60, 90) if (high - low) / each <= most), 90)
+def _degree_ticks(low: float, high: float, max_count: int) -> list[float]:
+    """Return at most `max_count` round numbers of degrees on an axis of a map."""
+    step = next((each for each in (1, 2, 5, 10, 15, 30, 45, 60, 90) if (high - low) / each <= max_count), 90)
     if high - low < 4:
-        return ticks(low, high, most)
+        return ticks(low, high, max_count)
     return [float(value) for value in range(math.ceil(low / step) * step, math.floor(high) + 1, step)]
 
 
@@ -197,7 +197,7 @@ def main() -> None:
     ):
         report(step, STEPS, f"drawing {part}")
         draw()
-    picture.words()
+    picture.heading()
     try:
         picture.image.save(arguments.output, "PNG", optimize=True)
     except OSError as error:

@@ -16,7 +16,10 @@ def heights(size: int, roughness: float, seed: int) -> list[list[float]]:
     """
     generator = random.Random(seed)
     field = [[0.0] * size for _ in range(size)]
-    step, spread, done, rounds = size - 1, 1.0, 0, (size - 1).bit_length()
+    step = size - 1
+    spread = 1.0
+    done_rounds = 0
+    rounds = step.bit_length()
     while step > 1:
         half = step // 2
         for y in range(half, size, step):
@@ -28,8 +31,10 @@ def heights(size: int, roughness: float, seed: int) -> list[list[float]]:
                 positions = ((y - half, x), (y + half, x), (y, x - half), (y, x + half))
                 neighbours = [field[b][a] for b, a in positions if 0 <= b < size and 0 <= a < size]
                 field[y][x] = sum(neighbours) / len(neighbours) + generator.uniform(-spread, spread)
-        step, spread, done = half, spread * 2 ** (roughness - 1), done + 1
-        print(f"\rraising land: {90 * done // rounds}%", end="", flush=True)
+        step = half
+        spread *= 2 ** (roughness - 1)
+        done_rounds += 1
+        print(f"\rraising land: {90 * done_rounds // rounds}%", end="", flush=True)
     return field
 
 

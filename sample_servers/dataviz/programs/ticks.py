@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 
-def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return round numbers between two values, at most `most`."""
+def ticks(low: float, high: float, max_count: int) -> list[float]:
+    """Return at most `max_count` round numbers between two values."""
     if not high > low:
         return [low]
-    rough = (high - low) / max(most - 1, 1)
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= rough * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
+    rough_step = (high - low) / max(max_count - 1, 1)
+    power = 10.0 ** math.floor(math.log10(rough_step))
+    step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= rough_step * 0.999)
+    first_number = math.ceil(low / step - 1e-9)
+    return [round(number * step, 12) for number in range(first_number, math.floor(high / step + 1e-9) + 1)]
 
 
 def tick_text(value: float) -> str:

@@ -82,11 +82,11 @@ async def plan_trip(
         with_children: True if children are on the trip.
         notes: Other wishes.
     """
-    first = start or datetime.date(2027, 5, 1)
+    first_day = start or datetime.date(2027, 5, 1)
     themes = interests or ("food",)
     evening = "an early night" if with_children or pace is Pace.RELAXED else "a walk by night"
     lines = [
-        f"{first + datetime.timedelta(days=day):%a %d %b}: {themes[day % len(themes)]}, then {evening}"
+        f"{first_day + datetime.timedelta(days=day):%a %d %b}: {themes[day % len(themes)]}, then {evening}"
         for day in range(days)
     ]
     people = max(1, len(travellers))
