@@ -54,14 +54,17 @@ class AppHost(HostPart):
                 if session is None:
                     return False
                 if len(result) > MAX_CALL_BYTES:
-                    result, reason = "", f"the result has more than {MAX_CALL_BYTES >> 20} MiB"
-                session.end_call(_parsed(result), reason or ("" if result else "the call has no result"))
+                    result = ""
+                    reason = f"the result has more than {MAX_CALL_BYTES >> 20} MiB"
+                if not result and not reason:
+                    reason = "the call has no result"
+                session.end_call(_parsed_object(result), reason)
                 return True
             case _:
                 assert isinstance(intent, CloseApps)
                 count = len(self._apps)
                 for each in self._apps:
-                    self._begin(self._close(each, "closed at the desk"))
+                    self._start_task(self._close(each, "closed at the desk"))
                 return count
 
     async def stop(self) -> None:
@@ -77,6 +80,7 @@ class AppHost(HostPart):
             await self._pages.close()
 
     def _open(self, intent: OpenApp) -> str:
+        """Open an app, and return the URL of its page. Raises: ValueError with the reason."""
         from mcpdesk.features.apps.app_pages import AppPages, loopback_sockets
         from mcpdesk.features.apps.app_resource import is_app_uri
         from mcpdesk.features.apps.app_session import AppSession, ToolRun
@@ -89,20 +93,20 @@ class AppHost(HostPart):
         if len(intent.arguments) + len(intent.result) > MAX_CALL_BYTES:
             raise ValueError(f"The call has more than {MAX_CALL_BYTES >> 20} MiB")
         name = intent.tool or intent.uri.removeprefix("ui://")
-        run = ToolRun(intent.tool, _parsed(intent.arguments), _parsed(intent.result))
+        run = ToolRun(intent.tool, _parsed_object(intent.arguments), _parsed_object(intent.result))
         if self._pages is None:
             try:
                 self._pages = AppPages(*loopback_sockets(), self._start_unused_timer, self._closed_by_person)
             except OSError as error:
                 raise ValueError(f"The page cannot be served: {error.strerror}") from None
-            self._begin(self._pages.start())
+            self._start_task(self._pages.start())
         access = access_to(self._core, intent.server, f"app {name}"[:80])
         core = self._core
         session = AppSession(
             intent.server, intent.uri, run, access, core.recording, core.interceptor, core.journal
         )
         self._apps = (*self._apps, session)
-        self._begin(session.load())
+        self._start_task(session.load())
         self._start_unused_timer(session)
         return self._pages.add(session)
 
@@ -116,10 +120,10 @@ class AppHost(HostPart):
 
     def _end_if_unused(self, session: AppSession) -> None:
         if session.link is None:
-            self._begin(self._close(session, "its page was closed"))
+            self._start_task(self._close(session, "its page was closed"))
 
     def _closed_by_person(self, session: AppSession) -> None:
-        self._begin(self._close(session, "closed by the person"))
+        self._start_task(self._close(session, "closed by the person"))
 
     async def _close(self, session: AppSession, reason: str) -> None:
         if session in self._apps:
@@ -129,19 +133,19 @@ class AppHost(HostPart):
                 self._pages.remove(session)
             await session.close(reason)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._guarded(work))
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._run_logged(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_logged(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except Exception:
             _log.exception("an app failed")
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parsed_object(text: str) -> dict[str, Any] | None:
     """Parse a JSON object. Return None if the text is empty, or is another JSON value.
 
     Raises: ValueError if the text is not JSON or is nested too deeply.

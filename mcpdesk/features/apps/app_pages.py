@@ -68,21 +68,21 @@ def loopback_sockets() -> tuple[socket.socket, list[socket.socket]]:
     Sandboxes are served at all addresses of the name `localhost`. Otherwise, a program of another user could
     listen at `[::1]` on the same port, and browsers would load the sandbox from it. Raises: OSError.
     """
-    with ExitStack() as opened, ExitStack() as unusable:
-        host = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+    with ExitStack() as host_stack, ExitStack() as unusable_sockets:
+        host_socket = host_stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         for _ in range(MAX_PORT_ATTEMPTS):
-            sandbox = [socket.create_server(("127.0.0.1", 0))]
-            address = ("::1", sandbox[0].getsockname()[1])
+            sandbox_sockets = [socket.create_server(("127.0.0.1", 0))]
+            address = ("::1", sandbox_sockets[0].getsockname()[1])
             try:
-                sandbox.append(socket.create_server(address, family=socket.AF_INET6))
+                sandbox_sockets.append(socket.create_server(address, family=socket.AF_INET6))
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     # Keep the socket open for now, so that the next attempt gets another port.
-                    unusable.enter_context(sandbox[0])
+                    unusable_sockets.enter_context(sandbox_sockets[0])
                     continue
                 # All other errors mean that this machine has no IPv6.
-            opened.pop_all()
-            return host, sandbox
+            host_stack.pop_all()  # the caller closes the socket
+            return host_socket, sandbox_sockets
     raise OSError(errno.EADDRINUSE, "other programs listen on the ports of the sandbox")
 
 
@@ -91,24 +91,25 @@ class AppPages:
 
     def __init__(
         self,
-        host: socket.socket,
-        sandbox: Sequence[socket.socket],
+        host_socket: socket.socket,
+        sandbox_sockets: Sequence[socket.socket],
         on_disconnect: Callable[[AppSession], object],
         on_close: Callable[[AppSession], object],
     ) -> None:
-        """`host` and `sandbox` are listening sockets on loopback. All sockets of `sandbox` have one port.
+        """All sockets listen on loopback. The sandbox sockets have the same port.
 
         `on_disconnect` is called when a host page has disconnected, and its app is open in no other host
-        page.
-        `on_close` is called when the person closes an app.
+        page. `on_close` is called when the person closes an app.
         """
-        self._sockets = (host,), sandbox
+        self._sockets = (host_socket,), sandbox_sockets
         # Two names of this machine. For browsers, host page and sandbox are then also different sites.
-        self.host = f"http://127.0.0.1:{host.getsockname()[1]}"
-        self.sandbox = f"http://localhost:{sandbox[0].getsockname()[1]}"
+        self._host_origin = f"http://127.0.0.1:{host_socket.getsockname()[1]}"
+        self._sandbox_origin = f"http://localhost:{sandbox_sockets[0].getsockname()[1]}"
         self._on_disconnect, self._on_close = on_disconnect, on_close
         self._by_secret: dict[str, AppSession] = {}
+        """Apps by the secret of their host page."""
         self._by_sandbox_secret: dict[str, AppSession] = {}
+        """Apps by the secret of their sandbox."""
         self._rules = Rules(max_connections=MAX_CONNECTIONS)
         self._files = {each.name: each.read_text() for each in files(__package__).joinpath("page").iterdir()}
         self._servers: list[asyncio.Server] = []
@@ -136,18 +137,20 @@ class AppPages:
         await asyncio.gather(*(each.close(END_S) for each in self._connections))
         if not self._servers:
             for sockets in self._sockets:
-                for listening in sockets:
-                    listening.close()
+                for listener in sockets:
+                    listener.close()
 
     def add(self, session: AppSession) -> str:
         """Start to serve the host page and the sandbox of an app. Return the URL of the host page."""
-        secret, sandbox_secret = secrets.token_urlsafe(SECRET_BYTES), secrets.token_urlsafe(SECRET_BYTES)
-        self._by_secret[secret], self._by_sandbox_secret[sandbox_secret] = session, session
-        return f"{self.host}/{secret}/"
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        sandbox_secret = secrets.token_urlsafe(SECRET_BYTES)
+        self._by_secret[secret] = session
+        self._by_sandbox_secret[sandbox_secret] = session
+        return f"{self._host_origin}/{secret}/"
 
     def session(self, url: str) -> AppSession | None:
         """Return the app whose host page has this URL, or None if the app was closed."""
-        return self._by_secret.get(url.removeprefix(self.host).strip("/"))
+        return self._by_secret.get(url.removeprefix(self._host_origin).strip("/"))
 
     def remove(self, session: AppSession) -> None:
         """Stop serving the host page and the sandbox of an app."""
@@ -158,9 +161,10 @@ class AppPages:
     # the host page
 
     async def _host_page(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """Answer a request at the port of the host pages."""
         if path in ("/host.js", "/host.css"):
             return self._file(path[1:])
-        _, secret, rest = (*path.split("/", 2), "")[:3]
+        secret, _, rest = path.removeprefix("/").partition("/")
         session = _app_of(self._by_secret, secret)
         if session is None or rest not in ("", "socket"):
             return plain_error(404, "this app was closed")
@@ -169,14 +173,15 @@ class AppPages:
         answer = self._file("host.html")
         answer.headers["Content-Security-Policy"] = (
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-            f"frame-src {self.sandbox}; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+            f"frame-src {self._sandbox_origin}; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
         )
         answer.headers["X-Frame-Options"] = "DENY"
         answer.headers["Cross-Origin-Opener-Policy"] = "same-origin"
         return answer
 
     async def _socket(self, request: web.BaseRequest, session: AppSession) -> web.StreamResponse:
-        if request.headers.get("Origin") != self.host:
+        """Serve the WebSocket of a host page until the page disconnects."""
+        if request.headers.get("Origin") != self._host_origin:
             return plain_error(403, "only the page of the app may connect")
         page = web.WebSocketResponse(
             heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_TIMEOUT_S
@@ -243,7 +248,7 @@ class AppPages:
             policy = session.page.policy
             secret = next((secret for secret, each in self._by_sandbox_secret.items() if each is session), "")
             state |= {
-                "frame": f"{self.sandbox}/{secret}/",
+                "frame": f"{self._sandbox_origin}/{secret}/",
                 "allow": allow_attribute(policy),
                 "outside": list(policy.allowed_origins),
                 "refused": list(policy.refused),
@@ -256,6 +261,7 @@ class AppPages:
     # the sandbox
 
     async def _sandbox_page(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """Answer a request at the port of the sandboxes."""
         if path == "/sandbox.js":
             return self._file("sandbox.js")
         session = _app_of(self._by_sandbox_secret, path.strip("/"))
@@ -265,8 +271,8 @@ class AppPages:
             await session.loaded.wait()
         if session.page is None:
             return plain_error(404, session.failure)
-        answer = self._file("sandbox.html", {"host": self.host})
-        answer.headers["Content-Security-Policy"] = policy_header(session.page.policy, self.host)
+        answer = self._file("sandbox.html", {"host": self._host_origin})
+        answer.headers["Content-Security-Policy"] = policy_header(session.page.policy, self._host_origin)
         answer.headers["Permissions-Policy"] = permissions_header(session.page.policy)
         return answer
 

@@ -42,7 +42,7 @@ def interface_of(definition: Mapping[str, Any]) -> Mapping[str, Any]:
 def tool_app_uri(definition: Mapping[str, Any]) -> str:
     """Return the URI of a tool's app, or "" if the tool has none.
 
-    The deprecated key `ui/resourceUri` is used if the present one is missing.
+    If the key `resourceUri` is missing, the deprecated key `ui/resourceUri` is used.
     """
     meta = definition.get("_meta")
     uri = interface_of(definition).get("resourceUri")
@@ -79,14 +79,15 @@ def app_page(uri: str, result: Mapping[str, Any]) -> AppPage:
     if content is None:
         raise ValueError(f"The server returned no content with the URI {uri}.")
     if content.get("mimeType") != MIME_TYPE:
-        kind = str(content.get("mimeType"))[:80]
-        raise ValueError(f"The media type of {uri} is {kind}; it must be {MIME_TYPE}.")
+        media_type = str(content.get("mimeType"))[:80]
+        raise ValueError(f"The media type of {uri} is {media_type}; it must be {MIME_TYPE}.")
     interface = interface_of(content)
     border = interface.get("prefersBorder")
     return AppPage(_html(uri, content), app_policy(interface), border if isinstance(border, bool) else None)
 
 
 def _html(uri: str, content: Mapping[str, Any]) -> str:
+    """Return the HTML in the content of a resource. Raises: ValueError."""
     text, blob = content.get("text"), content.get("blob")
     if isinstance(text, str):
         size = len(text.encode(errors="replace"))

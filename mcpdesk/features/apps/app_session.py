@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.record import Recorder
 
 REVISION: Final = "2026-01-26"
-REFUSED: Final = -32_000
+REFUSED_CODE: Final = -32_000
 """Code of the error for a request that the host refuses."""
 MAX_CALLS = 32
 """Maximum number of running requests of one app."""
@@ -44,14 +44,16 @@ MAX_MESSAGES_PER_S = 200
 each full `COUNTED_BYTES`.
 """
 COUNTED_BYTES = 64 << 10
+"""Size in bytes for which a message counts once more."""
 MAX_TEXT_LENGTH = 10_000
 """Maximum length in characters of a text that is logged, or shown on the page."""
 MAX_LINK_LENGTH = 2_048
+"""Maximum length in characters of a link that an app may open."""
 MAX_SIDE_PIXELS = 20_000
 """Maximum width and height in pixels that an app may ask for."""
 TEARDOWN_S = 2.0
 """Seconds to wait for the app's response before its page ends."""
-RESERVED: Final = "ui/notifications/sandbox-"
+RESERVED_PREFIX: Final = "ui/notifications/sandbox-"
 """Beginning of the methods between the host and the sandbox. Apps never receive them."""
 _log = logging.getLogger(__name__)
 
@@ -98,17 +100,23 @@ class AppSession:
         self._journal = journal
         self._facts = PageFacts()
         self._capabilities: JSONObject = {}
-        self._is_started = self._is_ready = False
-        """True after `ui/initialize`, and after `ui/notifications/initialized`."""
-        self._has_sent_input = self._has_sent_outcome = False
+        self._is_started = False
+        """True after the request `ui/initialize`."""
+        self._is_ready = False
+        """True after `ui/notifications/initialized`."""
+        self._has_sent_input = False
+        self._has_sent_outcome = False
         self._mode = DISPLAY_MODES[0]
         self._tasks: set[asyncio.Task[None]] = set()
         self._running_requests: dict[object, asyncio.Task[None]] = {}
         """Running requests of the app, by id."""
-        self._agreed: set[str] = set()
+        self._allowed_tools: set[str] = set()
         """Tools that the person allowed this app to call."""
         self._teardown: asyncio.Future[None] | None = None
-        self._second, self._count = 0, 0
+        self._current_second = 0
+        """Second of `time.monotonic` in which the last message arrived."""
+        self._second_count = 0
+        """Number of messages in this second, see `MAX_MESSAGES_PER_S`."""
         self._info = ConnectionInfo(self.connection, server, "app", self.name, REVISION, self.opened)
         recorder.connect(self._info)
 
@@ -153,23 +161,22 @@ class AppSession:
         """Give the app the result of the call that was running when it was opened."""
         if self.run.arguments is not None and self.run.result is None and not self.run.cancelled:
             self.run = replace(self.run, result=result, cancelled=cancelled)
-            self._begin(self._send_call())
+            self._start_task(self._send_call())
 
     def change_facts(self, facts: PageFacts) -> None:
         """Use new facts about the page, such as its theme or its size, and notify the app of the changes."""
-        earlier_facts, self._facts = self._facts, facts
-        changed = {
-            key: value
-            for key, value in self._context(facts).items()
-            if self._context(earlier_facts).get(key) != value
+        previous_context = self._context(self._facts)
+        self._facts = facts
+        changes = {
+            key: value for key, value in self._context(facts).items() if previous_context.get(key) != value
         }
-        if changed and self._is_ready:
-            self._begin(self._notify("ui/notifications/host-context-changed", changed))
+        if changes and self._is_ready:
+            self._start_task(self._notify("ui/notifications/host-context-changed", changes))
 
     def choose_mode(self, mode: str) -> None:
         """Change the display mode at the person's request, if the app supports the mode."""
         if self._set_mode(mode):
-            self._begin(self._notify("ui/notifications/host-context-changed", self._display()))
+            self._start_task(self._notify("ui/notifications/host-context-changed", self._display()))
 
     async def close(self, reason: str) -> None:
         """Ask the app to end, wait for a moment, and end its page."""
@@ -188,10 +195,10 @@ class AppSession:
     async def _end_page(self, reason: str) -> None:
         if self._is_ready and self.link is not None:
             self._teardown = asyncio.get_running_loop().create_future()
-            question = codec.request("host-teardown", "ui/resource-teardown", {"reason": reason})
+            request = codec.request("host-teardown", "ui/resource-teardown", {"reason": reason})
             try:
                 async with asyncio.timeout(TEARDOWN_S):
-                    await self._deliver(question)
+                    await self._deliver(request)
                     await self._teardown
             except TimeoutError:
                 self._report("info", f"{self.uri} did not answer ui/resource-teardown")
@@ -213,35 +220,34 @@ class AppSession:
             return
         await self._slow_down(len(data))
         self._recorder.frame(self.connection, Direction.IN, data, is_json=True)
-        method, identifier = (
-            (message.get(key) for key in ("method", "id")) if isinstance(message, dict) else (0, 0)
-        )
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             return
+        method, identifier = message.get("method"), message.get("id")
         if isinstance(method, str) and is_id(identifier):
             if len(self._running_requests) >= MAX_CALLS or identifier in self._running_requests:
-                await self._deliver(
-                    _error(identifier, REFUSED, f"at most {MAX_CALLS} requests may run, with different ids")
-                )
+                text = f"at most {MAX_CALLS} requests may run, with different ids"
+                await self._deliver(_error_bytes(identifier, REFUSED_CODE, text))
                 return
-            task = self._begin(self._answer(message))
+            task = self._start_task(self._answer_request(message))
             self._running_requests[identifier] = task
             task.add_done_callback(lambda _: self._running_requests.pop(identifier, None))
         elif isinstance(method, str) and "id" not in message:
-            self._begin(self._notified(message))
+            self._start_task(self._handle_notification(message))
         elif identifier == "host-teardown" and self._teardown is not None and not self._teardown.done():
             self._teardown.set_result(None)
 
     async def _slow_down(self, size: int) -> None:
-        """Wait until the next second if the app sent too much in this one. `size` is in bytes."""
+        """Wait until the next second if the app has exceeded `MAX_MESSAGES_PER_S`. `size` is in bytes."""
         now = time.monotonic()
-        if int(now) != self._second:
-            self._second, self._count = int(now), 0
-        self._count += 1 + size // COUNTED_BYTES
-        if self._count > MAX_MESSAGES_PER_S:
-            await asyncio.sleep(self._second + 1 - now)
+        if int(now) != self._current_second:
+            self._current_second = int(now)
+            self._second_count = 0
+        self._second_count += 1 + size // COUNTED_BYTES
+        if self._second_count > MAX_MESSAGES_PER_S:
+            await asyncio.sleep(self._current_second + 1 - now)
 
-    async def _answer(self, message: JSONObject) -> None:
+    async def _answer_request(self, message: JSONObject) -> None:
+        """Answer a request of the app. The interceptor may change, drop or answer it."""
         interceptor, arrival = self._interceptor(), time.time()
         request: JSONObject | None = message
         answer: JSONObject | None = None
@@ -249,7 +255,7 @@ class AppSession:
             if interceptor.is_active:
                 request, answer = await interceptor.request(self.connection, message)
             if request is not None and answer is None:
-                answer = await self._handled(request)
+                answer = await self._response(request)
                 if interceptor.is_active:
                     answer = await interceptor.answer(self.connection, request, arrival, answer)
         except (SessionLost, AnswerCut):  # a fault rule: the page starts again without an answer
@@ -259,33 +265,37 @@ class AppSession:
         if answer is not None:
             await self._deliver(codec.encode(answer))
 
-    async def _handled(self, request: JSONObject) -> JSONObject:
+    async def _response(self, request: JSONObject) -> JSONObject:
         """Return the response to a request."""
         identifier, method = request["id"], request["method"]
         params = request.get("params", {})
         handler = _REQUESTS.get(method)
         if handler is None:
-            return _error_of(identifier, ErrorCode.METHOD_NOT_FOUND, f"the host has no method {method[:80]}")
+            text = f"the host has no method {method[:80]}"
+            return _error_response(identifier, ErrorCode.METHOD_NOT_FOUND, text)
         if not isinstance(params, dict):
-            return _error_of(identifier, ErrorCode.INVALID_PARAMS, "params must be an object")
+            return _error_response(identifier, ErrorCode.INVALID_PARAMS, "params must be an object")
         if not self._is_started and method not in ("ui/initialize", "ping"):
-            return _error_of(identifier, ErrorCode.INVALID_REQUEST, "ui/initialize must be the first request")
+            text = "ui/initialize must be the first request"
+            return _error_response(identifier, ErrorCode.INVALID_REQUEST, text)
         try:
             outcome = await handler(self, params)
         except _Refused as refused:
-            return _error_of(identifier, refused.code, str(refused))
+            return _error_response(identifier, refused.code, str(refused))
         except ValueError as error:
-            return _error_of(identifier, REFUSED, str(error))
+            return _error_response(identifier, REFUSED_CODE, str(error))
         return {"jsonrpc": "2.0", "id": identifier, **outcome}
 
-    async def _notified(self, message: JSONObject) -> None:
+    async def _handle_notification(self, message: JSONObject) -> None:
+        """Handle a notification of the app. The interceptor may change or drop it."""
         interceptor = self._interceptor()
-        passed: JSONObject | None = message
-        if interceptor.is_active and not message["method"].startswith(RESERVED):
-            passed = await interceptor.one_way(self.connection, message)
-        if passed is None:
+        notification: JSONObject | None = message
+        if interceptor.is_active and not message["method"].startswith(RESERVED_PREFIX):
+            notification = await interceptor.one_way(self.connection, message)
+        if notification is None:
             return
-        method, params = passed["method"], passed.get("params", {})
+        method = notification["method"]
+        params = notification.get("params", {})
         params = params if isinstance(params, dict) else {}
         match method:
             case "ui/notifications/sandbox-proxy-ready":
@@ -308,9 +318,10 @@ class AppSession:
     # requests
 
     async def _initialize(self, params: JSONObject) -> JSONObject:
+        """Answer `ui/initialize`. Raises: _Refused if the page cannot be shown."""
         await self.loaded.wait()
         if self.page is None:
-            raise _Refused(REFUSED, self.failure)
+            raise _Refused(REFUSED_CODE, self.failure)
         self._restart()
         self._is_started = True
         capabilities = params.get("appCapabilities")
@@ -343,16 +354,16 @@ class AppSession:
         if definition is None:
             raise _Refused(ErrorCode.INVALID_PARAMS, f"{self.server} has no tool {name[:80]}")
         if not is_for_apps(definition):
-            raise _Refused(REFUSED, f"apps must not call {name[:80]}: its visibility lacks app")
+            raise _Refused(REFUSED_CODE, f"apps must not call {name[:80]}: its visibility lacks app")
         annotations = definition.get("annotations")
         is_read_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-        if self._access.needs_consent and not is_read_only and name not in self._agreed:
+        if self._access.needs_consent and not is_read_only and name not in self._allowed_tools:
             await self._ask(
                 f"The app wants to call the tool {name} of {self.server}.",
                 "Allow for this app",
                 codec.encode(arguments).decode(),
             )
-            self._agreed.add(name)
+            self._allowed_tools.add(name)
         return await self._access.request("tools/call", {"name": name, "arguments": arguments})
 
     async def _read_resource(self, params: JSONObject) -> JSONObject:
@@ -364,7 +375,7 @@ class AppSession:
     async def _open_link(self, params: JSONObject) -> JSONObject:
         url = params.get("url")
         if not isinstance(url, str) or not _is_web_link(url):
-            raise _Refused(REFUSED, "Invalid URL: only http and https links are opened")
+            raise _Refused(REFUSED_CODE, "Invalid URL: only http and https links are opened")
         await self._ask("The app wants to open this link in a new tab.", "Open the link", url, link=url)
         return {"result": {}}
 
@@ -373,7 +384,7 @@ class AppSession:
         content = params.get("content")
         blocks = content if isinstance(content, list) else [content]
         if params.get("role") != "user" or not all(isinstance(each, dict) for each in blocks):
-            raise _Refused(REFUSED, "Invalid message format")
+            raise _Refused(REFUSED_CODE, "Invalid message format")
         texts = (str(each.get("text", f"({each.get('type')})")) for each in blocks if isinstance(each, dict))
         await self._show_note("Message to the conversation", "\n".join(texts))
         return {"result": {}}
@@ -381,14 +392,14 @@ class AppSession:
     async def _update_context(self, params: JSONObject) -> JSONObject:
         content, structured = params.get("content"), params.get("structuredContent")
         if not isinstance(content, list | None) or not isinstance(structured, dict | None):
-            raise _Refused(REFUSED, "Invalid content format")
+            raise _Refused(REFUSED_CODE, "Invalid content format")
         context = {key: params[key] for key in ("content", "structuredContent") if key in params}
         await self._show_note("Context for the model", codec.encode(context).decode())
         return {"result": {}}
 
     async def _change_mode(self, params: JSONObject) -> JSONObject:
         if self._set_mode(str(params.get("mode"))):
-            self._begin(self._notify("ui/notifications/host-context-changed", self._display()))
+            self._start_task(self._notify("ui/notifications/host-context-changed", self._display()))
         return {"result": {"mode": self._mode}}
 
     # messages of the host
@@ -434,25 +445,27 @@ class AppSession:
     # state
 
     def _restart(self) -> None:
-        """Forget the app in the page, because it starts again."""
+        """Forget the state of the app in the page, because the app starts again."""
         self._is_started = self._is_ready = self._has_sent_input = self._has_sent_outcome = False
-        self._capabilities, self._mode = {}, DISPLAY_MODES[0]
+        self._capabilities = {}
+        self._mode = DISPLAY_MODES[0]
 
     def _set_mode(self, mode: str) -> bool:
-        """Change the display mode. Return False if the host or the app does not support it."""
+        """Change the display mode. Return False if it is unchanged or unsupported, or if no page is open."""
         supported = self._capabilities.get("availableDisplayModes")
         if mode == self._mode or mode not in DISPLAY_MODES or self.link is None:
             return False
         if isinstance(supported, list) and mode not in supported:
             return False
         self._mode = mode
-        self._begin(self.link.show_mode(mode))
+        self._start_task(self.link.show_mode(mode))
         return True
 
     def _display(self) -> JSONObject:
         return {"displayMode": self._mode, "containerDimensions": self._facts.container(self._mode)}
 
     def _context(self, facts: PageFacts) -> JSONObject:
+        """Return the host context of the app for the facts about its page."""
         return {
             "theme": facts.theme,
             "displayMode": self._mode,
@@ -481,13 +494,13 @@ class AppSession:
     def _report(self, level: str, text: str) -> None:
         self._journal.log(level, "app", text, "", self.server)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._guarded(work))
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._run_logged(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_logged(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except ConnectionError:
@@ -520,12 +533,12 @@ async def _ignore(answer: JSONObject) -> None:
     """Ignore the answer to a notification."""
 
 
-def _error_of(identifier: Any, code: int, text: str) -> JSONObject:
+def _error_response(identifier: Any, code: int, text: str) -> JSONObject:
     return {"jsonrpc": "2.0", "id": identifier, "error": {"code": int(code), "message": text}}
 
 
-def _error(identifier: Any, code: int, text: str) -> bytes:
-    return codec.encode(_error_of(identifier, code, text))
+def _error_bytes(identifier: Any, code: int, text: str) -> bytes:
+    return codec.encode(_error_response(identifier, code, text))
 
 
 def _cut(text: str) -> str:

@@ -29,12 +29,13 @@ PERMISSIONS: Final = {
     "clipboardWrite": "clipboard-write",
 }
 """Feature of the permissions policy, by the name of the permission in the resource."""
-_WEB = frozenset({"http", "https"})
-_SCHEMES = {CONNECT: _WEB | {"ws", "wss"}}
+_WEB_SCHEMES = frozenset({"http", "https"})
+_SCHEMES = {CONNECT: _WEB_SCHEMES | {"ws", "wss"}}
+"""Allowed schemes by list, if they differ from `_WEB_SCHEMES`."""
 _ORIGIN = re.compile(
     r"(?P<scheme>https?|wss?)://(?P<any>\*\.)?(?P<name>[a-z0-9-]+(?:\.[a-z0-9-]+)*)(?P<port>:[0-9]{1,5})?/?"
 )
-_NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
 """Last label of a host that browsers parse as an IPv4 address."""
 _LOCAL_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
 """Names of this machine and of private networks, with all names below them."""
@@ -77,11 +78,13 @@ def app_policy(interface: Mapping[str, Any]) -> AppPolicy:
     for name in LISTS:
         value = declared.get(name)
         values = value if isinstance(value, list) else [] if value is None else [value]
-        checked = [_checked_origin(each, _SCHEMES.get(name, _WEB)) for each in values[:MAX_ORIGINS]]
-        refused += [_short(each) for each, origin in zip(values, checked, strict=False) if origin is None]
+        schemes = _SCHEMES.get(name, _WEB_SCHEMES)
+        checked_origins = [_checked_origin(each, schemes) for each in values[:MAX_ORIGINS]]
+        pairs = zip(values, checked_origins, strict=False)
+        refused += [_short(value) for value, origin in pairs if origin is None]
         if len(values) > MAX_ORIGINS:
             refused.append(f"{len(values) - MAX_ORIGINS} more of {name}")
-        if origins := tuple(dict.fromkeys(each for each in checked if each is not None)):
+        if origins := tuple(dict.fromkeys(each for each in checked_origins if each is not None)):
             allowed[name] = origins
     requested = permissions if isinstance(permissions, dict) else {}
     granted = tuple(name for name in PERMISSIONS if isinstance(requested.get(name), dict))
@@ -139,7 +142,7 @@ def _checked_origin(origin: Any, schemes: frozenset[str]) -> str | None:
     name, labels = match["name"], match["name"].split(".")
     if _is_local(name) or (match["any"] and len(labels) < 2):
         return None
-    if _NUMERIC.fullmatch(labels[-1]) and (match["any"] or not _is_public_address(name)):
+    if _NUMERIC_LABEL.fullmatch(labels[-1]) and (match["any"] or not _is_public_address(name)):
         return None
     return f"{match['scheme']}://{match['any'] or ''}{name}{match['port'] or ''}"
 

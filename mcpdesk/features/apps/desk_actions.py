@@ -30,7 +30,7 @@ async def open_app(pane: WorkbenchPane) -> None:
     from mcpdesk.tui.forms.question_text import open_link
 
     draft = pane.draft
-    if draft is None or not (uri := _uri(draft)):
+    if draft is None or not (uri := _app_uri_of(draft)):
         return
     tool = draft.item.name if draft.item.kind == "tool" else ""
     link, call, outcome = draft.link, draft.call, draft.outcome
@@ -50,12 +50,15 @@ async def open_app(pane: WorkbenchPane) -> None:
 @work
 async def close_apps(main: MainScreen) -> None:
     """Close all open apps."""
-    closed = await asyncio.wrap_future(main.link.do(CloseApps()))
-    main.notify(f"Closed {closed} app{'s' * (closed != 1)}.", markup=False)
+    count = await asyncio.wrap_future(main.link.do(CloseApps()))
+    main.notify(f"Closed {count} app{'s' * (count != 1)}.", markup=False)
 
 
 def _call_texts(draft: Draft) -> tuple[str, str]:
-    """Return the arguments and result of the latest call, each "" if there is none. Raises: ValueError."""
+    """Return the arguments and the result of the latest call as JSON. A missing value is "".
+
+    Raises: ValueError if the JSON is nested too deeply.
+    """
     if draft.call is None and draft.outcome is None:
         return "", ""
     arguments = json_text(draft.arguments if isinstance(draft.arguments, dict) else {})
@@ -63,9 +66,9 @@ def _call_texts(draft: Draft) -> tuple[str, str]:
     return arguments, "" if result is None else json_text(result)
 
 
-def _end_call(link: Link, url: str, ended: Future[CallOutcome]) -> None:
-    """Give the outcome of a call to the app. Called on any thread."""
-    outcome = ended.result()
+def _end_call(link: Link, url: str, future: Future[CallOutcome]) -> None:
+    """Give the outcome of a call to the app. Called on any thread, after `future` is done."""
+    outcome = future.result()
     try:
         result = "" if outcome.result is None else json_text(outcome.result)
     except ValueError as error:
@@ -80,12 +83,12 @@ def _reason(outcome: CallOutcome) -> str:
     return str((outcome.error or {}).get("message", "the call failed"))
 
 
-def _uri(draft: Draft) -> str:
+def _app_uri_of(draft: Draft) -> str:
     return app_uri(draft.item.kind, draft.item.name, draft.item.definition)
 
 
 def _applies(pane: WorkbenchPane) -> bool:
-    return pane.draft is not None and bool(_uri(pane.draft))
+    return pane.draft is not None and bool(_app_uri_of(pane.draft))
 
 
 def _is_available(view: CoreView) -> bool:

@@ -74,8 +74,8 @@ class PageLink:
     def __init__(
         self, send: Callable[[str], Awaitable[object]], close: Callable[[], Awaitable[object]]
     ) -> None:
-        """`send` sends a text to the page, and waits while the page does not read. `close` disconnects it
-        within a limited time.
+        """`send` sends a text to the page, and waits while the page does not read. `close` disconnects the
+        page within a limited time.
         """
         self._send = send
         self._close = close
@@ -103,7 +103,9 @@ class PageLink:
         await self._send_message("note", {"title": title, "text": text})
 
     async def ask(self, text: str, agree: str, detail: str, link: str = "") -> bool:
-        """Return True if the person agrees. `agree` is the text of the button. `link` is opened by it."""
+        """Ask the person. Return True if the person agrees. `agree` is the text of the button for this.
+        `link` is opened by the button, unless it is empty.
+        """
         if len(self._questions) >= MAX_QUESTIONS:
             return False
         number = next(self._numbers)

@@ -22,7 +22,7 @@ async def open_app_of_call(pane: TrafficPane) -> None:
     from mcpdesk.tui.forms.question_text import open_link
 
     number = pane.selected_exchange()
-    if number is None or not (uri := _uri(pane)):
+    if number is None or not (uri := _selected_app_uri(pane)):
         return
     await pane.fetch(number)
     try:
@@ -41,10 +41,11 @@ def recorded_call(index: Index, call: Exchange) -> tuple[dict[str, Any], dict[st
     from mcpdesk.recorder.index.traffic_index import last_round
     from mcpdesk.recorder.readable_message import unmasked
 
-    last = last_round(index, call)
-    if last.request is None or last.response is None:
+    last_exchange = last_round(index, call)
+    if last_exchange.request is None or last_exchange.response is None:
         raise ValueError("the call has no result")
-    request, response = unmasked(index, last, last.request), unmasked(index, last, last.response)
+    request = unmasked(index, last_exchange, last_exchange.request)
+    response = unmasked(index, last_exchange, last_exchange.response)
     params = request.get("params") if isinstance(request, dict) else None
     arguments = params.get("arguments", {}) if isinstance(params, dict) else None
     result = response.get("result") if isinstance(response, dict) else None
@@ -55,10 +56,11 @@ def recorded_call(index: Index, call: Exchange) -> tuple[dict[str, Any], dict[st
 
 def selects_call_with_app(pane: TrafficPane) -> bool:
     """Return True if a call of a tool with an app is selected."""
-    return bool(_uri(pane))
+    return bool(_selected_app_uri(pane))
 
 
-def _uri(pane: TrafficPane) -> str:
+def _selected_app_uri(pane: TrafficPane) -> str:
+    """Return the URI of the app of the selected call, or "" if another exchange is selected."""
     number = pane.selected_exchange()
     if number is None:
         return ""

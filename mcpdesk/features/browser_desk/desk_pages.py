@@ -45,6 +45,7 @@ The connections and the pipes of all screens need fewer open files than the HTTP
 MAX_MESSAGE_BYTES = 1 << 20
 """Maximum size in bytes of a message from a page, such as pasted text."""
 HEARTBEAT_S = 15.0
+"""Seconds between two pings to a page. A page that does not answer is disconnected."""
 CLOSE_S = 1.0
 """Seconds to wait until a page acknowledges that its screen has ended."""
 END_S = 8.0
@@ -52,7 +53,7 @@ END_S = 8.0
 CHECK_S = 1.0
 """Seconds between two checks whether the operator of a page is still signed in."""
 COOKIE = "mcpdesk-web"
-SOCKET = "/ws/"
+SOCKET_PATH = "/ws/"
 """Path of a page's WebSocket.
 
 The page key follows in the path, because browsers cannot send it in a header.
@@ -119,7 +120,7 @@ class BrowserDesk:
         self._tabs: set[TabProcess] = set()
         self._started: Future[str] = Future()
         self._loop = asyncio.new_event_loop()
-        self._ended = asyncio.Event()
+        self._close_requested = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="mcpdesk-web", daemon=True)
 
     def start(self) -> str:
@@ -130,7 +131,7 @@ class BrowserDesk:
     def close(self) -> None:
         """Close all pages and end their screens."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._ended.set)
+            self._loop.call_soon_threadsafe(self._close_requested.set)
             self._thread.join(END_S)
 
     def _run(self) -> None:
@@ -138,20 +139,21 @@ class BrowserDesk:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
+        """Listen, and serve requests until `close` is called."""
         plan = self._plan
         connections = HttpConnections(self._respond, lambda: self._rules)
         try:
-            listening = listening_socket(plan.host, plan.port, may_move=plan.may_move)
+            listener = listening_socket(plan.host, plan.port, may_move=plan.may_move)
         except DeskUserError as refusal:
             self._started.set_exception(refusal)
             return
-        port = listening.getsockname()[1]
+        port = listener.getsockname()[1]
         self._guard = RequestGuard(plan.host, port)
-        server = await self._loop.create_server(connections, sock=listening)
+        server = await self._loop.create_server(connections, sock=listener)
         try:
-            name = f"[{plan.host}]" if ":" in plan.host else plan.host
-            self._started.set_result(f"http://{name}:{port}/")
-            await self._ended.wait()
+            url_host = f"[{plan.host}]" if ":" in plan.host else plan.host
+            self._started.set_result(f"http://{url_host}:{port}/")
+            await self._close_requested.wait()
         finally:
             server.close()
             for tab in self._tabs:
@@ -159,6 +161,7 @@ class BrowserDesk:
             await connections.close(END_S - 1)
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request, with the security headers of the pages."""
         answer: web.StreamResponse | None = self._guard.refuse(request, self._rules)
         if answer is None:
             try:
@@ -179,8 +182,8 @@ class BrowserDesk:
             return await self._sign_in.sign_in(request)
         if request.method not in ("GET", "HEAD"):
             return method_error(request, ("GET",))
-        if path.startswith(SOCKET):
-            return await self._screen(request, path.removeprefix(SOCKET))
+        if path.startswith(SOCKET_PATH):
+            return await self._screen(request, path.removeprefix(SOCKET_PATH))
         if path == "/session":
             is_signed_in = self._sign_in.session(request) is not None
             return json_answer(200, b'{"signed_in":true}' if is_signed_in else b'{"signed_in":false}')
@@ -190,10 +193,13 @@ class BrowserDesk:
         return plain_error(404, f"nothing at {path[:100]!r}")
 
     async def _screen(self, request: web.BaseRequest, page_key: str) -> web.StreamResponse:
+        """Run a screen for the WebSocket of a page. Raises: RequestRefused if no operator is signed in."""
         is_signed_in = self._sign_in.admit(request, page_key)
         if len(self._tabs) >= MAX_TABS:
             return plain_error(503, f"{MAX_TABS} screens are already open", hint="close one")
-        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_S)
+        web_socket = web.WebSocketResponse(
+            heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSE_S
+        )
         tab = TabProcess(self._plan.command, self._plan.environment)
         self._tabs.add(tab)
 
@@ -203,45 +209,43 @@ class BrowserDesk:
             tab.leave()
 
         try:
-            if refusal := await upgrade(request, socket):
+            if refusal := await upgrade(request, web_socket):
                 return refusal
             watch = asyncio.create_task(leave_when_signed_out())
             try:
-                width, height = (
-                    _number(request, "width", 80, MAX_COLUMNS),
-                    _number(request, "height", 24, MAX_ROWS),
-                )
-                await _show(tab, socket, width, height)
+                width = _number(request, "width", 80, MAX_COLUMNS)
+                height = _number(request, "height", 24, MAX_ROWS)
+                await _show(tab, web_socket, width, height)
             finally:
                 watch.cancel()
         finally:
             self._tabs.discard(tab)
-        return socket
+        return web_socket
 
 
-async def _show(tab: TabProcess, socket: web.WebSocketResponse, width: int, height: int) -> None:
+async def _show(tab: TabProcess, web_socket: web.WebSocketResponse, width: int, height: int) -> None:
     """Run a screen until it ends or its page disconnects."""
 
     async def open_url(url: str) -> None:
-        await socket.send_str(json.dumps(["open_url", {"url": url, "new_tab": True}]))
+        await web_socket.send_str(json.dumps(["open_url", {"url": url, "new_tab": True}]))
 
     async def run() -> None:
         try:
-            await tab.run(socket.send_bytes, open_url, width, height)
+            await tab.run(web_socket.send_bytes, open_url, width, height)
         finally:
-            await socket.close()
+            await web_socket.close()
 
     screen = asyncio.create_task(run())
     try:
-        async for message in socket:
+        async for message in web_socket:
             if message.type is WSMsgType.TEXT:
-                await _handle_page_message(tab, socket, message.data)
+                await _handle_page_message(tab, web_socket, message.data)
     finally:
         tab.leave()
         await asyncio.gather(screen, return_exceptions=True)
 
 
-async def _handle_page_message(tab: TabProcess, socket: web.WebSocketResponse, text: str) -> None:
+async def _handle_page_message(tab: TabProcess, web_socket: web.WebSocketResponse, text: str) -> None:
     """Handle a message of the page. Unknown messages are ignored."""
     try:
         message = json.loads(text)
@@ -249,7 +253,7 @@ async def _handle_page_message(tab: TabProcess, socket: web.WebSocketResponse, t
         return
     match message:
         case ["ping", str(stamp)]:
-            await socket.send_str(json.dumps(["pong", stamp]))
+            await web_socket.send_str(json.dumps(["pong", stamp]))
         case _:
             tab.handle(message)
 
@@ -259,9 +263,11 @@ def _number(request: web.BaseRequest, name: str, default: int, maximum: int) -> 
     return max(1, min(int(text), maximum)) if text.isdecimal() and len(text) < 6 else default
 
 
-def _page_files(static: Path) -> dict[str, Path]:
+def _page_files(static_folder: Path) -> dict[str, Path]:
     """Return the files that browsers may load, by path: the page itself and the files of the terminal."""
-    static_files = {f"/static/{each.relative_to(static).as_posix()}": each for each in static.rglob("*.*")}
+    static_files = {
+        f"/static/{each.relative_to(static_folder).as_posix()}": each for each in static_folder.rglob("*.*")
+    }
     return {path: PAGE_FOLDER / name for path, name in FILES.items()} | static_files
 
 

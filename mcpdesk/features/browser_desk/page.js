@@ -2,16 +2,16 @@
 // Signs in, then loads the script of the terminal, which finds its socket in an attribute.
 const byId = id => document.getElementById(id);
 
-// The second half of a sign-in, beside the cookie: other ports of this host receive the cookie, but not this key.
+// Second credential of a sign-in, besides the cookie. Other ports of this host receive the cookie, but not this key.
 const PAGE_KEY = "mcpdesk-page-key";
 const pageKey = () => { try { return sessionStorage.getItem(PAGE_KEY) ?? ""; } catch { return ""; } };
 
 async function signIn(word) {
   const headers = { "Content-Type": "application/json" };
   const response = await fetch("/sign-in", { method: "POST", headers, body: JSON.stringify({ word }) });
-  const told = await response.json();
-  if (!response.ok) throw new Error(told.error);
-  sessionStorage.setItem(PAGE_KEY, told.page_key);
+  const data = await response.json();
+  if (!response.ok) throw new Error(data.error);
+  sessionStorage.setItem(PAGE_KEY, data.page_key);
 }
 
 async function isSignedIn() {
@@ -26,10 +26,11 @@ function open() {
   byId("terminal").dataset.sessionWebsocketUrl = `${scheme}//${location.host}/ws/${pageKey()}`;
   const script = document.createElement("script");
   script.src = "/static/js/textual.js";
-  // It begins with the event `load`, which may be over.
+  // The script begins at the event `load`, which may have been sent already.
   script.onload = () => { if (document.readyState === "complete") window.onload(new Event("load")); };
   document.head.append(script);
-  // Keys go to the desk once it has drawn something, without a click. Before that the socket is not open.
+  // After the first output, focus the terminal, so that it receives keys without a click. Before the first output,
+  // its socket is not open.
   new MutationObserver((changes, observer) => {
     if (document.body.classList.contains("-first-byte")) {
       observer.disconnect();

@@ -26,7 +26,7 @@ MAX_UNREAD_BYTES = 4 << 20
 """Maximum size in bytes of the messages that the process has not read. Further messages are dropped."""
 LEAVE_S = 2.0
 """Seconds to wait for the screen to end after each step: a request to quit, SIGTERM, and SIGKILL."""
-DRIVER = {
+DRIVER_VARIABLES = {
     "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
     "TEXTUAL_COLOR_SYSTEM": "truecolor",
     "TERM": "xterm-256color",
@@ -47,11 +47,11 @@ class TabProcess:
         self._command = command
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
-        self._left = asyncio.Event()
+        self._leave_requested = asyncio.Event()
 
     def leave(self) -> None:
         """End the screen soon."""
-        self._left.set()
+        self._leave_requested.set()
 
     async def run(self, show: Show, open_url: OpenUrl, width: int, height: int) -> None:
         """Run the screen until it ends. If it cannot start, show its error output. Raises: OSError."""
@@ -62,15 +62,15 @@ class TabProcess:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**self._environment, **DRIVER, **size},
+            env={**self._environment, **DRIVER_VARIABLES, **size},
             start_new_session=True,
         )
         assert process.stdout is not None and process.stderr is not None
         error_output = asyncio.create_task(_tail(process.stderr))
         relay = asyncio.create_task(self._relay(process.stdout, show, open_url))
-        left = asyncio.create_task(self._left.wait())
+        leave_request = asyncio.create_task(self._leave_requested.wait())
         try:
-            await asyncio.wait({relay, left}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({relay, leave_request}, return_when=asyncio.FIRST_COMPLETED)
             await self._end()
             if relay.done() and not relay.exception() and not relay.result():
                 text = (await error_output).decode("utf-8", "replace").strip()
@@ -80,9 +80,9 @@ class TabProcess:
             if process.returncode is None:  # this task was cancelled before the screen has ended
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-            for task in (error_output, relay, left):
+            for task in (error_output, relay, leave_request):
                 task.cancel()
-            await asyncio.gather(error_output, relay, left, return_exceptions=True)
+            await asyncio.gather(error_output, relay, leave_request, return_exceptions=True)
 
     def handle(self, message: Any) -> None:
         """Handle a message of the page: typed text, a size, or focus. Other messages are ignored."""
@@ -90,13 +90,14 @@ class TabProcess:
             case ["stdin", str(text)]:
                 self._send(b"D", text.encode("utf-8", "replace"))
             case ["resize", {"width": int(width), "height": int(height)}]:
-                wide, high = max(1, min(width, MAX_COLUMNS)), max(1, min(height, MAX_ROWS))
-                self._send_json({"type": "resize", "width": wide, "height": high})
+                columns = max(1, min(width, MAX_COLUMNS))
+                rows = max(1, min(height, MAX_ROWS))
+                self._send_json({"type": "resize", "width": columns, "height": rows})
             case ["blur" | "focus" as kind]:
                 self._send_json({"type": kind})
 
     async def _relay(self, stdout: asyncio.StreamReader, show: Show, open_url: OpenUrl) -> bool:
-        """Pass on what the process draws until it ends. Return False if the screen could not start."""
+        """Forward the output of the process until its end. Return False if the screen could not start."""
         if not await _is_ready(stdout):
             return False
         with suppress(asyncio.IncompleteReadError, ConnectionError):  # the screen or page ended
@@ -125,10 +126,10 @@ class TabProcess:
         if process is None or process.returncode is not None:
             return
         self._send_json({"type": "quit"})
-        for number in (None, signal.SIGTERM, signal.SIGKILL):
-            if number is not None:
+        for signal_number in (None, signal.SIGTERM, signal.SIGKILL):
+            if signal_number is not None:
                 with suppress(ProcessLookupError):
-                    os.killpg(process.pid, number)
+                    os.killpg(process.pid, signal_number)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_S):
                     await process.wait()
@@ -159,6 +160,7 @@ async def _is_ready(stdout: asyncio.StreamReader) -> bool:
 
 
 async def _tail(stderr: asyncio.StreamReader) -> bytes:
+    """Read stderr to its end. Return the last `STDERR_BYTES`."""
     tail = b""
     while data := await stderr.read(4096):
         tail = (tail + data)[-STDERR_BYTES:]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PATH = "/desk/mcp"
 PEER = "agent"
-"""Client name of programs that call tools through the endpoint. That of the person is `desk`."""
+"""Client name of programs that call tools through the endpoint. Calls of the person have the name `desk`."""
 KEY_HINT = "`mcpdesk serve` prints the path of the file with the operator's key"
 
 
@@ -68,14 +68,14 @@ class DeskRoutes(ExtraRoutes):
         verb = self._verbs.get(head.method)
         if verb is None:
             return method_error(request, tuple(self._verbs))
-        return await verb(request, await self._hosted(), OPEN)
+        return await verb(request, await self._created_endpoint(), OPEN)
 
     async def close(self) -> None:
         """End all sessions."""
         self._mcp.sessions.close()
         await self._mcp.sessions.wait_until_left()
 
-    async def _hosted(self) -> HostedEndpoint:
+    async def _created_endpoint(self) -> HostedEndpoint:
         """Return the server, which is created at the first request."""
         async with self._creation_lock:
             if self._endpoint is None:
@@ -93,10 +93,11 @@ class DeskRoutes(ExtraRoutes):
         # A link to all cores would be connected only while a person watches.
         open_front_end = self._site.own_front_end
         assert open_front_end is not None
-        return HostedEndpoint(desk_server(open_front_end(PEER).link), Services(discard_log), Unrecorded())
+        server = desk_server(open_front_end(PEER).link)
+        return HostedEndpoint(server, Services(discard_log), DiscardingRecorder())
 
 
-class Unrecorded:
+class DiscardingRecorder:
     """Recorder that discards everything."""
 
     def connect(self, info: ConnectionInfo) -> None:
@@ -119,7 +120,7 @@ class _UnrecordedSite:
 
     state_dir = None
     shared = None
-    recorder = Unrecorded()
+    recorder = DiscardingRecorder()
 
     def __init__(self, site: Site) -> None:
         self._site = site

@@ -65,14 +65,14 @@ def _schema(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]
     return schema | ({"required": list(required)} if required else {})
 
 
-def _text(description: str, **more: Any) -> dict[str, Any]:
+def _text_schema(description: str, **more: Any) -> dict[str, Any]:
     return {"type": "string", "description": description, **more}
 
 
 def desk_server(link: Link) -> Server:
     """Return the server. `link` is used on worker threads."""
     tools = DeskTools(link)
-    server_name = _text("Name of the server, as list_servers returns it.")
+    server_name = _text_schema("Name of the server, as list_servers returns it.")
     limit = {
         "type": "integer", "minimum": 1, "maximum": MAX_LINES, "default": 50,
         "description": "Maximum number of exchanges.",
@@ -94,7 +94,7 @@ def desk_server(link: Link) -> Server:
                 _schema(
                     ("server", "tool"),
                     server=server_name,
-                    tool=_text("Name of the tool."),
+                    tool=_text_schema("Name of the tool."),
                     arguments={"type": "object", "description": "Arguments of the tool."},
                     timeout_s={
                         "type": "number", "exclusiveMinimum": 0, "maximum": MAX_CALL_S, "default": CALL_S,
@@ -107,7 +107,7 @@ def desk_server(link: Link) -> Server:
             Tool(
                 "search_traffic", _on_thread(tools.search_traffic),
                 _schema(
-                    filter=_text(
+                    filter=_text_schema(
                         "Filter of the desk, such as `tool:greet status:error` or `>200ms since:5m`. Parts: "
                         "words, server:NAME, tool:NAME, peer:CLIENT, method:NAME, status:error. Join parts "
                         "with a space, `or` and `not`. Empty for all exchanges.",
@@ -139,6 +139,7 @@ def desk_server(link: Link) -> Server:
 
 
 Read = Callable[[Mapping[str, Any]], Any]
+"""Blocking function that returns the result of a tool for its arguments. Raises: DeskError."""
 
 
 def _on_thread(read: Read) -> Callable[[dict[str, Any], Context], Any]:
@@ -232,14 +233,14 @@ class DeskTools:
         """Return the exchanges that match a filter. Raises: QueryError for an invalid filter."""
         index = self._link.traffic
         view = View(index, parse(arguments.get("filter", ""), time()))
-        until = monotonic() + MAX_PAIRING_S
-        is_complete = _pair(index, until)
-        while not (is_filtered := view.done >= 1) and monotonic() < until:
+        deadline = monotonic() + MAX_PAIRING_S
+        is_complete = _pair(index, deadline)
+        while not (is_filtered := view.done >= 1) and monotonic() < deadline:
             view.advance(SLICE_S)
         numbers = list(view.lines)
-        limit_number = arguments.get("before")
-        older = numbers if limit_number is None else [each for each in numbers if each < limit_number]
-        newest = older[: -arguments.get("limit", 50) - 1 : -1]
+        before = arguments.get("before")
+        selected = numbers if before is None else [number for number in numbers if number < before]
+        newest = selected[: -arguments.get("limit", 50) - 1 : -1]
         return {
             "exchanges": [_row(index.exchange(number), number) for number in newest],
             "matching": len(numbers),
@@ -253,16 +254,17 @@ class DeskTools:
         if not index.table.base <= number < len(index.exchanges):
             raise HandlerError(f"Exchange {number} does not exist, or was removed.")
         exchange = index.exchange(number)
-        last = last_round(index, exchange)
-        newest = exchange.notifications[-MAX_NOTIFICATIONS:]
+        final_round = last_round(index, exchange)
+        notification_frames = exchange.notifications[-MAX_NOTIFICATIONS:]
+        faults = [each.text for each in remarks(index, exchange)]
         return {
             "exchange": _row(exchange, number),
             "request": _message(
                 index, exchange, exchange.request, self._definition(exchange).get("inputSchema")
             ),
-            "response": _message(index, last, last.response),
-            "notifications": [_message(index, exchange, frame) for frame in newest],
-            "faults": [each.text for each in remarks(index, exchange)] + self._recorded_faults(index, last),
+            "response": _message(index, final_round, final_round.response),
+            "notifications": [_message(index, exchange, frame) for frame in notification_frames],
+            "faults": faults + self._recorded_faults(index, final_round),
         }
 
     def _definition(self, exchange: Exchange) -> Mapping[str, Any]:
@@ -299,9 +301,9 @@ class DeskTools:
 
     def statistics(self, arguments: Mapping[str, Any]) -> Any:
         """Return statistics of all recorded calls."""
-        index, until = self._link.traffic, monotonic() + MAX_PAIRING_S
-        is_complete = _pair(index, until)
-        while (is_counting := index.statistics.update(SLICE_S)) and monotonic() < until:
+        index, deadline = self._link.traffic, monotonic() + MAX_PAIRING_S
+        is_complete = _pair(index, deadline)
+        while (is_counting := index.statistics.update(SLICE_S)) and monotonic() < deadline:
             sleep(0)  # another thread may be counting
         rows = rows_of(index.statistics, Subject(arguments.get("by", "tool")), self._costs.now())
         return {
@@ -311,14 +313,14 @@ class DeskTools:
         }
 
 
-def _pair(index: Index, until: float) -> bool:
-    """Pair the messages that are recorded now. Return False if this takes longer than `until`.
+def _pair(index: Index, deadline: float) -> bool:
+    """Pair the messages that are recorded now. Return False if some are not paired at the deadline.
 
     Another thread, such as that of a screen, may be pairing the same messages.
     """
     count = index.frame_count
     index.catch_up(SLICE_S)
-    while index.paired < count and monotonic() < until:
+    while index.paired < count and monotonic() < deadline:
         if not index.catch_up(SLICE_S):
             sleep(SLICE_S)
     return index.paired >= count
@@ -358,6 +360,7 @@ def _row(exchange: Exchange, number: int) -> dict[str, Any]:
 def _message(
     index: Index, exchange: Exchange, frame: int | None, schema: Any = None
 ) -> dict[str, Any] | None:
+    """Return the message in a frame, with its problem and HTTP head if it has any. None without a frame."""
     if frame is None:
         return None
     value, problem = message(index, exchange, frame, schema)

@@ -284,7 +284,7 @@ async def test_sizes_are_limited() -> None:
     app = App(CALLED, Access())
     await app.start()
     for size in ({"width": 300, "height": 1e6}, {"width": "wide", "height": -4}, {"height": float("nan")}):
-        await app.session._notified({"method": "ui/notifications/size-changed", "params": size})
+        await app.session._handle_notification({"method": "ui/notifications/size-changed", "params": size})
     sizes = [each["size"] for each in app.page if "size" in each]
     assert sizes[0] == {"width": 300, "height": app_session.MAX_SIDE_PIXELS}
     assert sizes[1] == {"width": None, "height": 0} and sizes[2] == {"width": None, "height": None}

@@ -1,10 +1,10 @@
 "use strict";
-// The host page. It passes messages between the sandbox and the core, which decides about all of them.
+// The host page. It passes messages between the sandbox and the core. The core decides which of them are allowed.
 
 const MAX_NOTES = 50;
 const SETTLE_MS = 100;
-const REST_MS = 700; // a new question moves the app, so a click that was meant for the app must not agree
-const one = id => document.getElementById(id);
+const REST_MS = 700; // a new question moves the app, and a click on the app must not accept the question
+const byId = id => document.getElementById(id);
 const socket = new WebSocket(`ws://${location.host}${location.pathname}socket`);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let frame = null;
@@ -20,29 +20,29 @@ const facts = () => ({
   theme: dark.matches ? "dark" : "light",
   locale: navigator.language,
   timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
-  width: Math.max(0, Math.round(one("app").clientWidth)),
-  height: Math.max(0, Math.round(innerHeight - one("app").getBoundingClientRect().top)),
+  width: Math.max(0, Math.round(byId("app").clientWidth)),
+  height: Math.max(0, Math.round(innerHeight - byId("app").getBoundingClientRect().top)),
   touch: matchMedia("(any-pointer: coarse)").matches,
   hover: matchMedia("(any-hover: hover)").matches,
 });
 
-const changed = () => {
+const sendFactsSoon = () => {
   clearTimeout(timer);
   timer = setTimeout(() => send({facts: facts()}), SETTLE_MS);
 };
 
 const element = (name, text, kind = "") => {
-  const made = document.createElement(name);
-  made.textContent = text;
-  if (kind) made.className = kind;
-  return made;
+  const node = document.createElement(name);
+  node.textContent = text;
+  if (kind) node.className = kind;
+  return node;
 };
 
-const say = text => {
+const showText = text => {
   frame?.remove();
   frame = null;
-  one("app").replaceChildren(Object.assign(element("p", text), {id: "state"}));
-  one("mode").hidden = true;
+  byId("app").replaceChildren(Object.assign(element("p", text), {id: "state"}));
+  byId("mode").hidden = true;
 };
 
 const handlers = {
@@ -52,16 +52,16 @@ const handlers = {
 
   show(state) {
     document.title = `${state.name} · ${state.server}`;
-    one("name").textContent = state.name;
-    one("about").textContent = `${state.uri} of ${state.server}, in a sandbox`;
-    if (state.failure) return say(state.failure);
+    byId("name").textContent = state.name;
+    byId("about").textContent = `${state.uri} of ${state.server}, in a sandbox`;
+    if (state.failure) return showText(state.failure);
     const warnings = [];
     if (state.outside.length) warnings.push(`It may use ${state.outside.join(", ")}.`);
     if (state.permissions.length) warnings.push(`It may ask for ${state.permissions.join(", ")}.`);
     if (state.refused.length) warnings.push(`It must not use ${state.refused.join(", ")}.`);
-    one("warning").textContent = warnings.join(" ");
-    one("warning").hidden = !warnings.length;
-    one("app").classList.toggle("border", state.border);
+    byId("warning").textContent = warnings.join(" ");
+    byId("warning").hidden = !warnings.length;
+    byId("app").classList.toggle("border", state.border);
     origin = new URL(state.frame).origin;
     frame = document.createElement("iframe");
     frame.title = state.name;
@@ -69,9 +69,9 @@ const handlers = {
     frame.allow = state.allow;
     frame.referrerPolicy = "no-referrer";
     frame.src = state.frame;
-    one("app").replaceChildren(frame);
-    one("mode").hidden = false;
-    changed();
+    byId("app").replaceChildren(frame);
+    byId("mode").hidden = false;
+    sendFactsSoon();
   },
 
   size({width, height}) {
@@ -82,8 +82,8 @@ const handlers = {
 
   mode(mode) {
     document.body.classList.toggle("fullscreen", mode === "fullscreen");
-    one("mode").textContent = mode === "fullscreen" ? "Show in the page" : "Fill the window";
-    changed();
+    byId("mode").textContent = mode === "fullscreen" ? "Show in the page" : "Fill the window";
+    sendFactsSoon();
   },
 
   ask({number, text, agree, detail, link}) {
@@ -101,7 +101,7 @@ const handlers = {
     yes.addEventListener("click", event => event.isTrusted && answer(true));
     no.addEventListener("click", () => answer(false));
     question.append(element("p", text), element("pre", detail), yes, no);
-    one("questions").append(question);
+    byId("questions").append(question);
   },
 
   withdraw(number) {
@@ -109,23 +109,23 @@ const handlers = {
   },
 
   note({title, text}) {
-    const list = one("notes").querySelector("ol");
+    const list = byId("notes").querySelector("ol");
     list.append(element("li", `${title}\n${text}`));
     while (list.children.length > MAX_NOTES) list.firstChild.remove();
-    one("notes").hidden = false;
+    byId("notes").hidden = false;
   },
 
   end(reason) {
     isOver = true;
-    one("questions").replaceChildren();
-    one("close").hidden = true;
+    byId("questions").replaceChildren();
+    byId("close").hidden = true;
     document.body.classList.remove("fullscreen");
-    say(`The app has ended: ${reason}.`);
+    showText(`The app has ended: ${reason}.`);
   },
 };
 
 addEventListener("message", event => {
-  // The app itself has an opaque origin, and is not the window of the iframe. Only the sandbox may speak.
+  // Only messages of the sandbox are accepted. The app has an opaque origin, and another window.
   if (frame && event.source === frame.contentWindow && event.origin === origin) send({view: event.data});
 });
 socket.addEventListener("open", () => send({hello: facts()}));
@@ -136,8 +136,8 @@ socket.addEventListener("message", event => {
 socket.addEventListener("close", () => {
   if (!isOver) handlers.end("the desk is no longer connected");
 });
-dark.addEventListener("change", changed);
-addEventListener("resize", changed);
-one("close").addEventListener("click", () => send({close: true}));
-one("mode").addEventListener("click", () =>
+dark.addEventListener("change", sendFactsSoon);
+addEventListener("resize", sendFactsSoon);
+byId("close").addEventListener("click", () => send({close: true}));
+byId("mode").addEventListener("click", () =>
   send({mode: document.body.classList.contains("fullscreen") ? "inline" : "fullscreen"}));
