@@ -23,7 +23,8 @@ from mcpdesk.protocol.catalogue.yaml_core import core_loader
 MAX_BYTES = 16 << 20
 """Maximum size of a document in bytes."""
 METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
-OPEN_DOCUMENT = re.compile(r"3\.[01](?:\.\d+)?(?:-\S*)?")
+"""Members of a path item that are operations."""
+SUPPORTED_VERSION = re.compile(r"3\.[01](?:\.\d+)?(?:-\S*)?")
 JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json(?:\s*;.*)?|\*/\*", re.IGNORECASE)
 FORM_TYPE = "application/x-www-form-urlencoded"
 MAX_REFERENCE_CHAIN = 32
@@ -120,31 +121,36 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
     """
     root = _content(file)
     reader = _Reader(root)
-    readable, left_out = list[Operation](), list[str]()
+    supported_operations = list[Operation]()
+    left_out = list[str]()
     selected_names = set(tags) | set(operations)
-    known_tags, known_ids = dict[str, int](), dict[str, None]()
-    for path, method, item, raw in reader.raw_operations():
-        id_ = _id_of(raw, method, path)
+    document_tags = dict[str, None]()
+    document_ids = dict[str, None]()
+    for path, method, path_item, raw in reader.raw_operations():
+        operation_id = _id_of(raw, method, path)
         tag = _text(next(iter(_list(raw.get("tags"))), ""))
-        known_tags[tag] = known_tags.get(tag, 0) + 1
-        known_ids[id_] = None
-        if selected_names and not (tag in tags or id_ in operations):
+        document_tags[tag] = None
+        document_ids[operation_id] = None
+        if selected_names and not (tag in tags or operation_id in operations):
             continue
-        if raw.get("deprecated") is True and id_ not in operations:
-            left_out.append(f"{id_} is deprecated")
+        if raw.get("deprecated") is True and operation_id not in operations:
+            left_out.append(f"{operation_id} is deprecated")
             continue
         try:
-            readable.append(reader.operation(id_, method, path, tag, item, raw))
+            supported_operations.append(reader.operation(operation_id, method, path, tag, path_item, raw))
         except UnsupportedOperation as reason:
-            left_out.append(f"{id_} {reason}")
+            left_out.append(f"{operation_id} {reason}")
     left_out = [*reader.left_out, *left_out]
-    for kind, names, existing in (("tag", tags, known_tags), ("operation", operations, known_ids)):
-        if missing := [each for each in names if each not in existing]:
+    for noun, names, document_names in (
+        ("tag", tags, document_tags),
+        ("operation", operations, document_ids),
+    ):
+        if missing := [each for each in names if each not in document_names]:
             raise DeskUserError(
-                f"{file} has no {kind} {missing[0]!r}.",
-                f"It has: {_first_names([each for each in existing if each])}.",
+                f"{file} has no {noun} {missing[0]!r}.",
+                f"It has: {_first_names([each for each in document_names if each])}.",
             )
-    if not readable:
+    if not supported_operations:
         raise DeskUserError(
             f"{file} has no operation that can be a tool.",
             "; ".join(left_out[:MAX_LISTED_NAMES]) or "Its paths are empty.",
@@ -160,7 +166,7 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
             for each in map(_mapping, _list(root.get("tags")))
         },
         keys=reader.keys(),
-        operations=tuple(readable),
+        operations=tuple(supported_operations),
         left_out=tuple(left_out),
         resolve=reader.resolve,
     )
@@ -198,12 +204,12 @@ def _content(file: Path) -> Mapping[str, Any]:
     except UnicodeDecodeError:
         raise DeskUserError(f"{file} is not UTF-8.") from None
     except YamlFault as fault:
-        where = f"{file}:{fault.line}" if fault.line else str(file)
-        raise DeskUserError(f"{where}: invalid YAML: {fault}.") from None
+        location = f"{file}:{fault.line}" if fault.line else str(file)
+        raise DeskUserError(f"{location}: invalid YAML: {fault}.") from None
     except (ValueError, RecursionError) as error:
         raise DeskUserError(f"{file}: invalid JSON: {str(error).partition(chr(10))[0]}.") from None
     version = content.get("openapi") if isinstance(content, Mapping) else None
-    if not isinstance(content, Mapping) or not OPEN_DOCUMENT.fullmatch(str(version)):
+    if not isinstance(content, Mapping) or not SUPPORTED_VERSION.fullmatch(str(version)):
         problem = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""
         if not text.strip():
             problem = "it is empty"
@@ -259,21 +265,26 @@ class _Reader:
                     yield str(path), str(method), item, operation
 
     def operation(
-        self, id_: str, method: str, path: str, tag: str, item: Mapping[str, Any], raw: Mapping[str, Any]
+        self,
+        operation_id: str,
+        method: str,
+        path: str,
+        tag: str,
+        path_item: Mapping[str, Any],
+        raw: Mapping[str, Any],
     ) -> Operation:
-        """Return one operation. Raises: UnsupportedOperation."""
+        """Return one operation. `raw` is the operation in the document. Raises: UnsupportedOperation."""
         parameters = dict[tuple[str, str], ApiParameter]()
-        for each in (*_list(item.get("parameters")), *_list(raw.get("parameters"))):
+        for each in (*_list(path_item.get("parameters")), *_list(raw.get("parameters"))):
             parameter = self._parameter(_mapping(self.resolve(each)))
             if parameter.location != "header" or parameter.name.lower() not in IGNORED_HEADERS:
                 parameters[parameter.location, parameter.name] = parameter
-        missing = set(re.findall(r"\{([^{}]+)\}", path)) - {
-            name for location, name in parameters if location == "path"
-        }
-        if missing:
-            raise UnsupportedOperation(f"does not describe {{{min(missing)}}} of its path")
+        described_names = {name for location, name in parameters if location == "path"}
+        undescribed_names = set(re.findall(r"\{([^{}]+)\}", path)) - described_names
+        if undescribed_names:
+            raise UnsupportedOperation(f"does not describe {{{min(undescribed_names)}}} of its path")
         return Operation(
-            id=id_,
+            id=operation_id,
             method=method.upper(),
             path=path,
             tag=tag,
@@ -285,6 +296,7 @@ class _Reader:
         )
 
     def _parameter(self, raw: Mapping[str, Any]) -> ApiParameter:
+        """Parse a parameter object of OpenAPI. Raises: UnsupportedOperation."""
         name, location = str(raw.get("name", "")), str(raw.get("in", ""))
         if location not in ("path", "query", "header", "cookie"):
             raise UnsupportedOperation(f"has a parameter in {_text(location)!r}")
@@ -307,18 +319,19 @@ class _Reader:
         )
 
     def _body(self, raw: Any) -> ApiBody | None:
+        """Parse a request body object of OpenAPI. Raises: UnsupportedOperation."""
         if raw is None:
             return None
         body = _mapping(self.resolve(raw))
         contents = {str(name): _mapping(each) for name, each in _mapping(body.get("content")).items()}
-        kinds = [(kind, name) for kind, fits in _BODY_KINDS.items() for name in contents if fits(name)]
-        if not kinds:
+        supported = [(kind, name) for kind, fits in _BODY_KINDS.items() for name in contents if fits(name)]
+        if not supported:
             if contents:
                 raise UnsupportedOperation(
                     f"takes a body of {_first_names(list(map(_text, contents)))}, which is not supported"
                 )
             return None
-        kind, content_type = kinds[0]
+        kind, content_type = supported[0]
         schema = _mapping(contents[content_type].get("schema"))
         is_required = body.get("required") is True
         sent_type = "application/json" if content_type == "*/*" else content_type

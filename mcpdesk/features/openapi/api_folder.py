@@ -30,8 +30,8 @@ from mcpdesk.features.openapi.api_types import (
     import_lines,
     one_line,
     quoted,
-    snake,
-    unique,
+    snake_case,
+    unique_name,
     words,
 )
 from mcpdesk.features.openapi.service_module import service_module
@@ -45,7 +45,7 @@ MAX_FIELDS = 20
 """Maximum number of body members that become separate parameters."""
 MAX_TITLE_LENGTH = 60
 """Maximum length in characters of a summary that becomes the title of a tool."""
-RESERVED = frozenset({*dir(builtins), "call", "context", "ctx", "dumps", "models", "service", "tool"})
+RESERVED_NAMES = frozenset({*dir(builtins), "call", "context", "ctx", "dumps", "models", "service", "tool"})
 """Names that a module of tools imports or uses. A function with such a name would replace the original."""
 
 
@@ -76,7 +76,7 @@ class ToolParameter(Struct, frozen=True):
     description: str
     default: str = ""
     """Default as a Python literal. Empty for None."""
-    value: str = ""
+    expression: str = ""
     """Python expression whose value is sent. Empty to send the parameter itself."""
 
 
@@ -87,32 +87,35 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
     variables = {key: _variable(prefix, key, document) for key in document.keys}
     needs_url = () if document.url else (f"{prefix}_URL",)
     modules = dict[str, _ToolModule]()
-    used_names, tools, left_out = set(RESERVED), list[str](), list(document.left_out)
+    used_names = set(RESERVED_NAMES)
+    tools = list[str]()
+    left_out = list(document.left_out)
     for operation in document.operations:
-        stem = _stem(operation.tag)
-        function = _function_name(operation, used_names, max(8, MAX_QUALIFIED_NAME_LENGTH - len(name)))
+        module_name = _module_name(operation.tag)
+        function_name = _function_name(operation, used_names, max(8, MAX_QUALIFIED_NAME_LENGTH - len(name)))
         try:
-            text, imports, case = _function(
-                function, operation, types, [*needs_url, *_variables_of(variables, operation)]
+            text, imports, cases = _tool_function(
+                function_name, operation, types, [*needs_url, *_variables_of(variables, operation)]
             )
         except UnsupportedOperation as reason:
             left_out.append(f"{operation.id} {reason}")
             continue
-        used_names.add(function)
-        tools.append(dashed(function))
-        module = modules.setdefault(stem, _ToolModule(operation.tag, document.tags.get(operation.tag, "")))
+        used_names.add(function_name)
+        tools.append(dashed(function_name))
+        tag_description = document.tags.get(operation.tag, "")
+        module = modules.setdefault(module_name, _ToolModule(operation.tag, tag_description))
         module.functions.append(text)
         module.imports |= imports
-        module.cases += case
+        module.cases += cases
     used_keys = {key for each in document.operations for key in each.keys}
     files = {
         "mcp.json": _manifest(document, name),
         f"{SERVICE}.py": service_module(
             document, f"{prefix}_URL", {key: variables[key] for key in variables if key in used_keys}
         ),
-        "context.py": CONTEXT,
+        "context.py": CONTEXT_MODULE,
         **({f"{MODELS}.py": text} if (text := types.module()) else {}),
-        **{f"tools/{stem}.py": module.text() for stem, module in modules.items()},
+        **{f"tools/{module_name}.py": module.text() for module_name, module in modules.items()},
         "resources/about.md": _about(document, left_out),
         "cases/offline.yaml": _cases(document, [case for each in modules.values() for case in each.cases]),
     }
@@ -164,24 +167,24 @@ def _readable_id(operation: Operation) -> str:
 
 def _function_name(operation: Operation, used_names: set[str], max_length: int) -> str:
     """Return an unused function name. `list` becomes `list_`, but the tool is still called `list`."""
-    name = snake(_readable_id(operation), "call")
-    if name in RESERVED and f"{name}_" not in used_names:
+    name = snake_case(_readable_id(operation), "call")
+    if name in RESERVED_NAMES and f"{name}_" not in used_names:
         return f"{name}_"
-    return unique(name, used_names, max_length)
+    return unique_name(name, used_names, max_length)
 
 
-def _stem(tag: str) -> str:
+def _module_name(tag: str) -> str:
     """Return the name of the module for a tag, without `.py`.
 
     The name differs from those of other modules in the folder and in the standard library.
     """
-    stem = snake(tag, "operations")[:40].strip("_")
+    name = snake_case(tag, "operations")[:40].strip("_")
     used_names = {SERVICE, MODELS, "context", "aiohttp", "mcpdesk"}
-    return f"{stem}_tools" if stem in used_names or stem in sys.stdlib_module_names else stem
+    return f"{name}_tools" if name in used_names or name in sys.stdlib_module_names else name
 
 
-def _function(
-    function: str, operation: Operation, types: TypeWriter, variables: Sequence[str]
+def _tool_function(
+    function_name: str, operation: Operation, types: TypeWriter, variables: Sequence[str]
 ) -> tuple[str, set[str], list[str]]:
     """Return the text of a tool's function, its imports, and test cases for it. Raises:
     UnsupportedOperation.
@@ -190,7 +193,7 @@ def _function(
     required = [each for each in parameters if each.is_required]
     optional = [each for each in parameters if not each.is_required]
     imports = {name for each in parameters for name in each.hint.imports}
-    if any("dumps(" in each.value for each in parameters):
+    if any("dumps(" in each.expression for each in parameters):
         imports.add("json.dumps")
     signature = ["ctx: Context"]
     signature += [f"{each.name}: {each.hint.bounded}" for each in required]
@@ -198,10 +201,10 @@ def _function(
     descriptions = {each.name: each.description for each in (*required, *optional)}
     description = operation.description or operation.summary or f"Call {operation.method} {operation.path}"
     decorator = _bracketed("@tool", _decorator_arguments(operation, variables))
-    head = _bracketed(f"async def {function}", signature, " -> Any:")
+    head = _bracketed(f"async def {function_name}", signature, " -> Any:")
     call = _bracketed("    return await call", _call_arguments(operation, parameters))
     text = f"{decorator}\n{head}\n{docstring(description, descriptions, 'Args')}\n{call}\n"
-    return text, imports, [] if variables else _case(function, required)
+    return text, imports, [] if variables else _offline_cases(function_name, required)
 
 
 def _optional_hint(parameter: ToolParameter) -> str:
@@ -235,8 +238,8 @@ def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParamet
     """Yield the parameters of a tool, each with a unique name. Raises: UnsupportedOperation."""
     used_names = {"ctx", "context", "call", "dumps"}
     for each in operation.parameters:
-        name = snake(each.name, "value")
-        name = unique(f"{name}_in_{each.location}", used_names) if name in used_names else name
+        name = snake_case(each.name, "value")
+        name = unique_name(f"{name}_in_{each.location}", used_names) if name in used_names else name
         used_names.add(name)
         yield _request_parameter(each, name, types)
     body = operation.body
@@ -247,7 +250,7 @@ def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParamet
         yield from fields
         return
     hint = Hint("str", "str") if body.kind == "text" else types.hint(body.schema, f"{operation.id}_body")
-    name = unique("body", used_names)
+    name = unique_name("body", used_names)
     description = body.description or "Request body."
     yield ToolParameter(name, "", "body", hint, body.is_required, description)
 
@@ -255,24 +258,26 @@ def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParamet
 def _request_parameter(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolParameter:
     """Return the tool parameter `name` for a parameter of the operation. Raises: UnsupportedOperation."""
     hint = types.hint(parameter.schema, parameter.name)
-    value = ""
+    expression = ""
     if parameter.is_json:
-        value = _unless_none(name, f"dumps({name})", parameter.is_required)
+        expression = _unless_none(name, f"dumps({name})", parameter.is_required)
     elif parameter.style == "deepObject" and hint.kind in ("object", "any"):
         key = quoted(parameter.name)[1:-1].replace("{", "{{").replace("}", "}}")
-        expression = f'{{f"{key}[{{key}}]": value for key, value in {name}.items()}}'
-        value = f"**{expression}" if parameter.is_required else f"**({expression} if {name} else {{}})"
+        dict_expression = f'{{f"{key}[{{key}}]": value for key, value in {name}.items()}}'
+        expression = (
+            f"**{dict_expression}" if parameter.is_required else f"**({dict_expression} if {name} else {{}})"
+        )
     elif hint.kind == "object" and parameter.location == "query" and parameter.explode:
-        value = f"**{name}" if parameter.is_required else f"**({name} or {{}})"
+        expression = f"**{name}" if parameter.is_required else f"**({name} or {{}})"
     elif parameter.style in ("label", "matrix"):
-        value = _path_expression(parameter, name, hint)
+        expression = _path_expression(parameter, name, hint)
     elif hint.kind == "object":
         separator_text = "=" if parameter.explode else ","
         members = f'",".join(f"{{key}}{separator_text}{{value}}" for key, value in {name}.items())'
-        value = _unless_none(name, members, parameter.is_required)
+        expression = _unless_none(name, members, parameter.is_required)
     elif hint.kind == "list" and not (parameter.location == "query" and parameter.explode):
         separator = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
-        value = _unless_none(
+        expression = _unless_none(
             name, f'"{separator}".join(f"{{each}}" for each in {name})', parameter.is_required
         )
     description = parameter.description or _DEFAULT_DESCRIPTIONS[parameter.location].format(
@@ -280,7 +285,14 @@ def _request_parameter(parameter: ApiParameter, name: str, types: TypeWriter) ->
     )
     default = "" if parameter.is_required else _default(parameter.schema, hint, types)
     return ToolParameter(
-        name, parameter.name, parameter.location, hint, parameter.is_required, description, default, value
+        name,
+        parameter.name,
+        parameter.location,
+        hint,
+        parameter.is_required,
+        description,
+        default,
+        expression,
     )
 
 
@@ -310,9 +322,9 @@ _DEFAULT_DESCRIPTIONS = {
 """Descriptions of parameters that the document does not describe."""
 
 
-def _unless_none(name: str, value: str, is_required: bool) -> str:
-    """Return the expression `value`, or one that is None if the optional parameter `name` is None."""
-    return value if is_required else f"None if {name} is None else {value}"
+def _unless_none(name: str, expression: str, is_required: bool) -> str:
+    """Return the expression, or one that is None if the optional parameter `name` is None."""
+    return expression if is_required else f"None if {name} is None else {expression}"
 
 
 def _fields(
@@ -329,13 +341,13 @@ def _fields(
     hints = {key: types.hint(each, key) for key, each in members.properties.items()}
     # A tool omits a parameter that is None. This would be wrong for a required member, and for each member
     # of an update, where null may delete a value.
-    null_matters = members.required if operation.method == "POST" else hints.keys()
+    keys_with_significant_null = members.required if operation.method == "POST" else hints.keys()
     if len(hints) > MAX_FIELDS or any(hint.kind == "any" for hint in hints.values()):
         return
-    if any(hints[key].is_nullable for key in null_matters):
+    if any(hints[key].is_nullable for key in keys_with_significant_null):
         return
     for key, hint in hints.items():
-        name = unique(snake(key, "value"), used_names)
+        name = unique_name(snake_case(key, "value"), used_names)
         used_names.add(name)
         schema = members.properties[key]
         resolved = types.resolved(schema)
@@ -359,10 +371,10 @@ def _default(schema: Mapping[str, object], hint: Hint, types: TypeWriter) -> str
     }.get(hint.kind, False)
     if not has_type or (hint.text.startswith("Literal[") and literal(value) not in hint.text):
         return ""
-    return literal(value) if not hint.bounds or _is_within(value, schema, types) else ""
+    return literal(value) if not hint.bounds or _is_within_bounds(value, schema, types) else ""
 
 
-def _is_within(value: object, schema: Mapping[str, object], types: TypeWriter) -> bool:
+def _is_within_bounds(value: object, schema: Mapping[str, object], types: TypeWriter) -> bool:
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     bounds = {
@@ -397,9 +409,9 @@ def _call_arguments(operation: Operation, parameters: Sequence[ToolParameter]) -
         ("field", "form" if operation.body and operation.body.kind == "form" else "fields"),
     ):
         items = [
-            each.value
-            if each.value.startswith("**")
-            else f"{quoted(each.wire_name)}: {each.value or each.name}"
+            each.expression
+            if each.expression.startswith("**")
+            else f"{quoted(each.wire_name)}: {each.expression or each.name}"
             for each in parameters
             if each.location == location
         ]
@@ -431,14 +443,14 @@ def _bracketed(head: str, items: Sequence[str], end: str = "", brackets: str = "
 
 
 def _manifest(document: ApiDocument, name: str) -> str:
-    where = f" at {document.url}" if document.url else ""
+    address_text = f" at {document.url}" if document.url else ""
     content = {
         "$schema": SCHEMA_URL,
         "name": name,
         "title": one_line(document.title)[:80],
         "version": document.version,
         "description": _first_sentence(document.description or document.title),
-        "instructions": f"Each tool calls an operation of {one_line(document.title)[:80]}{where}.",
+        "instructions": f"Each tool calls an operation of {one_line(document.title)[:80]}{address_text}.",
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
@@ -464,11 +476,13 @@ def _about(document: ApiDocument, left_out: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _case(function: str, required: Sequence[ToolParameter]) -> list[str]:
-    """Return a test case that calls the tool without its first required parameter, if it has one."""
+def _offline_cases(function_name: str, required: Sequence[ToolParameter]) -> list[str]:
+    """Return a list with a test case that calls the tool without its first required parameter. Empty if the
+    tool has no required parameter.
+    """
     if not required:
         return []
-    tool = dashed(function)
+    tool = dashed(function_name)
     return [
         f"- name: {tool} needs {required[0].name}\n  tool: {tool}\n  expect: {{error: {required[0].name}}}\n"
     ]
@@ -477,13 +491,13 @@ def _case(function: str, required: Sequence[ToolParameter]) -> list[str]:
 def _cases(document: ApiDocument, cases: Sequence[str]) -> str:
     """Return test cases that pass without the service."""
     title = json.dumps(one_line(document.title), ensure_ascii=False)
-    first = "- name: read about the service\n  resource: resource://about\n"
-    first += f"  expect: {{contains: {title}}}\n"
-    head = "# `mcpdesk test` runs these cases without the service. Add cases that call it.\n"
-    return "\n".join([head + first, *cases[:3]])
+    comment = "# `mcpdesk test` runs these cases without the service. Add cases that call it.\n"
+    resource_case = "- name: read about the service\n  resource: resource://about\n"
+    resource_case += f"  expect: {{contains: {title}}}\n"
+    return "\n".join([comment + resource_case, *cases[:3]])
 
 
-CONTEXT = '''"""One HTTP client for all tools. It is open while the server runs."""
+CONTEXT_MODULE = '''"""One HTTP client for all tools. It is open while the server runs."""
 
 from collections.abc import AsyncIterator
 

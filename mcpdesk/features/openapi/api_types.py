@@ -24,6 +24,7 @@ WIDTH = 100
 MAX_DEPTH = 12
 """Maximum depth of nested objects. Deeper objects are `Any`."""
 MAX_MODELS = 300
+"""Maximum number of generated classes. Further objects are `dict`."""
 MAX_STEPS = 50_000
 """Maximum number of schemas visited per document. Nested alternatives can make this number very large."""
 MAX_VALUES = 100
@@ -179,20 +180,21 @@ class TypeWriter:
         elif len(parts := _list_at(schema, "allOf")) == 1:
             hint = self.hint(parts[0], name, depth + 1)
         elif "array" in types:
-            inner = self.hint(schema.get("items", {}), name, depth + 1)
+            item_hint = self.hint(schema.get("items", {}), name, depth + 1)
             bounds = _bounds(schema, "list")
-            hint = Hint(f"list[{inner.bounded}]", "list", inner.imports, bounds=bounds)
+            hint = Hint(f"list[{item_hint.bounded}]", "list", item_hint.imports, bounds=bounds)
         else:
             kinds = [_SCALARS[each] for each in types if each in _SCALARS]
             hint = self._union([Hint(kind, kind, bounds=_bounds(schema, kind)) for kind in kinds])
         return _with_nullable(hint, is_nullable or hint.is_nullable)
 
     def _object(self, members: ObjectMembers, name: str, reference: str, depth: int) -> Hint:
+        """Return the hint for an object: a class, or `dict` if its members have no known names."""
         if not members.properties:
             if not isinstance(members.additional, Mapping) or not members.additional:
                 return ANY_OBJECT
-            inner = self.hint(members.additional, f"{name}_value", depth + 1)
-            return Hint(f"dict[str, {inner.bounded}]", "object", inner.imports)
+            value_hint = self.hint(members.additional, f"{name}_value", depth + 1)
+            return Hint(f"dict[str, {value_hint.bounded}]", "object", value_hint.imports)
         if members.additional not in (None, False) or len(self._classes) >= MAX_MODELS:
             return ANY_OBJECT
         class_name = self._class_name(name, reference)
@@ -209,6 +211,7 @@ class TypeWriter:
         return Hint(class_name, "object", uses)
 
     def _class(self, class_name: str, members: ObjectMembers, depth: int) -> str:
+        """Return the text of a `TypedDict` with these members."""
         hints = {
             key: self.hint(each, f"{class_name}_{key}", depth + 1) for key, each in members.properties.items()
         }
@@ -254,26 +257,26 @@ class TypeWriter:
             class_name = "".join(part[:1].upper() + part[1:] for part in words(name)) or "Value"
             class_name = f"Value{class_name}" if class_name[0].isdigit() else class_name
             used_names = _RESERVED_NAMES | set(self._class_names.values())
-            self._class_names[key] = unique(class_name, used_names | set(keyword.kwlist))
+            self._class_names[key] = unique_name(class_name, used_names | set(keyword.kwlist))
         return self._class_names[key]
 
     def _union(self, hints: Sequence[Hint]) -> Hint:
         """Return a union of hints, or a less exact hint if a value cannot be assigned to one alternative."""
-        distinct = list(dict.fromkeys(hints))
-        kinds = [hint.kind for hint in distinct]
+        distinct_hints = list(dict.fromkeys(hints))
+        kinds = [hint.kind for hint in distinct_hints]
         if "int" in kinds and "float" in kinds:
-            distinct = [hint for hint in distinct if hint.kind != "int"]
-            kinds = [hint.kind for hint in distinct]
-        if len(distinct) == 1:
-            return distinct[0]
+            distinct_hints = [hint for hint in distinct_hints if hint.kind != "int"]
+            kinds = [hint.kind for hint in distinct_hints]
+        if len(distinct_hints) == 1:
+            return distinct_hints[0]
         if kinds and set(kinds) == {"object"}:
             return ANY_OBJECT
-        is_forward = any(hint.is_forward for hint in distinct)
-        if not distinct or "any" in kinds or is_forward or len(set(kinds)) < len(kinds):
+        is_forward = any(hint.is_forward for hint in distinct_hints)
+        if not distinct_hints or "any" in kinds or is_forward or len(set(kinds)) < len(kinds):
             return ANY
-        uses = frozenset().union(*(hint.imports for hint in distinct))
-        text = " | ".join(_without_null(hint).bounded for hint in distinct)
-        return Hint(text, "union", uses, any(hint.is_nullable for hint in distinct))
+        uses = frozenset().union(*(hint.imports for hint in distinct_hints))
+        text = " | ".join(_without_null(hint).bounded for hint in distinct_hints)
+        return Hint(text, "union", uses, any(hint.is_nullable for hint in distinct_hints))
 
 
 def _without_null(hint: Hint) -> Hint:
@@ -286,7 +289,7 @@ def _with_nullable(hint: Hint, is_nullable: bool) -> Hint:
 
 def _literal(values: Sequence[Any], types: Sequence[str]) -> Hint:
     """Return a `Literal` of texts or whole numbers. For other values, return a less exact hint."""
-    scalars = [each for each in dict.fromkeys(map(_hashable, values)) if each is not None]
+    scalars = [each for each in dict.fromkeys(map(_scalar_or_none, values)) if each is not None]
     kinds = {type(each) for each in scalars}
     if not scalars or len(scalars) > MAX_VALUES or kinds not in ({str}, {int}):
         kind = next((_SCALARS[each] for each in types if each in _SCALARS), "")
@@ -296,7 +299,7 @@ def _literal(values: Sequence[Any], types: Sequence[str]) -> Hint:
     return Hint(f"Literal[{literals}]", kind, frozenset({"typing.Literal"}))
 
 
-def _hashable(value: Any) -> Any:
+def _scalar_or_none(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else None
 
 
@@ -324,11 +327,12 @@ def _bound_values(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, s
         if max_length is not None and max_length >= 0:
             yield "max_length", repr(max_length)
     pattern = schema.get("pattern")
-    if kind == "str" and isinstance(pattern, str) and _compiles(pattern):
+    if kind == "str" and isinstance(pattern, str) and _is_usable_pattern(pattern):
         yield "pattern", quoted(pattern)
 
 
 def _number(value: Any, kind: str) -> float | None:
+    """Return a bound, or None if it is missing or cannot be used. A bound of the kind `int` must be whole."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MAX_INTEGER:
         return None
     if kind == "int":
@@ -336,7 +340,8 @@ def _number(value: Any, kind: str) -> float | None:
     return value
 
 
-def _compiles(pattern: str) -> bool:
+def _is_usable_pattern(pattern: str) -> bool:
+    """Return True if a pattern is valid in Python and not too long."""
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError):
@@ -382,7 +387,7 @@ def words(name: str) -> list[str]:
     return re.findall(r"[A-Za-z0-9]+", spaced)
 
 
-def snake(name: str, fallback: str) -> str:
+def snake_case(name: str, fallback: str) -> str:
     """Return a name in the style of Python variables, or `fallback` if no characters remain."""
     identifier = "_".join(words(name)).lower() or fallback
     identifier = f"{fallback}_{identifier}" if identifier[0].isdigit() else identifier
@@ -391,9 +396,10 @@ def snake(name: str, fallback: str) -> str:
     )
 
 
-def unique(name: str, used_names: set[str], max_length: int = 80) -> str:
+def unique_name(name: str, used_names: set[str], max_length: int = 80) -> str:
     """Return the name, cut to `max_length`, with a number appended if the name is already in use."""
-    candidate, count = name if len(name) <= max_length else name[:max_length].rstrip("_"), 1
+    candidate = name if len(name) <= max_length else name[:max_length].rstrip("_")
+    count = 1
     while candidate in used_names:
         count += 1
         suffix = f"_{count}"
@@ -416,19 +422,18 @@ def docstring(text: str, descriptions: Mapping[str, str], section: str, indent: 
 
     The texts are escaped.
     """
-    safe = clean(text).replace("\\", "\\\\").replace('"""', "'''").strip()
-    if len(safe) > MAX_DESCRIPTION_LENGTH:
-        safe = safe[:MAX_DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip("\\") + " ..."
-    head, _, rest = safe.partition("\n")
+    safe_text = clean(text).replace("\\", "\\\\").replace('"""', "'''").strip()
+    if len(safe_text) > MAX_DESCRIPTION_LENGTH:
+        safe_text = safe_text[:MAX_DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip("\\") + " ..."
+    head, _, rest = safe_text.partition("\n")
     if not head.endswith((".", "!", "?")):
         head += "."
     paragraphs = [head, *(each for each in re.split(r"\n\s*\n", rest) if each.strip())]
     text_width = WIDTH - len(indent)
-    first, *others = [
+    parts = [
         "\n".join(textwrap.wrap(one_line(each), text_width - 3, break_long_words=False))
         for each in paragraphs
     ]
-    parts = [first, *others]
     lines = [
         textwrap.fill(
             f"{name}: {one_line(description)}".replace("\\", "\\\\")
@@ -450,21 +455,22 @@ def docstring(text: str, descriptions: Mapping[str, str], section: str, indent: 
 
 
 def import_lines(names: set[str]) -> str:
-    """Return import lines for these names, one line per module. Modules of the folder come last."""
+    """Return import statements for these names, one for each module. Modules of the folder come last."""
     modules = dict[str, list[str]]()
     for each in sorted(names):
         module, _, name = each.rpartition(".")
         modules.setdefault(module, []).append(name)
-    order = sorted(modules, key=lambda module: (_rank(module), module))
     groups = dict[int, list[str]]()
-    for module in order:
-        line = f"from {module} import {', '.join(sorted(modules[module], key=str.lower))}"
+    for module in sorted(modules, key=lambda module: (_group_number(module), module)):
+        module_names = sorted(modules[module], key=str.lower)
+        line = f"from {module} import {', '.join(module_names)}"
         if len(line) > WIDTH:
-            inner = "\n".join(f"    {name}," for name in sorted(modules[module], key=str.lower))
-            line = f"from {module} import (\n{inner}\n)"
-        groups.setdefault(_rank(module), []).append(line)
+            name_lines = "\n".join(f"    {name}," for name in module_names)
+            line = f"from {module} import (\n{name_lines}\n)"
+        groups.setdefault(_group_number(module), []).append(line)
     return "\n\n".join("\n".join(lines) for lines in groups.values())
 
 
-def _rank(module: str) -> int:
+def _group_number(module: str) -> int:
+    """Return the position of a module's group of imports: standard library, mcpdesk, the folder."""
     return {"json": 0, "typing": 0, "mcpdesk": 1}.get(module, 2)

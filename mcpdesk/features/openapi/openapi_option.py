@@ -15,7 +15,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import FolderSource
 
 MAX_OPERATIONS = 80
-"""Maximum number of tools, because Cursor warns about a higher number."""
+"""Maximum number of operations, because Cursor warns about a higher number of tools."""
 
 
 def make_folder(folder: Path, name: str, parts: str, options: Mapping[str, Any]) -> int | None:
@@ -42,6 +42,7 @@ def make_folder(folder: Path, name: str, parts: str, options: Mapping[str, Any])
 def _make_from_document(
     new_folder: Path, name: str, file: Path, tags: list[str], operations: list[str]
 ) -> int:
+    """Make the folder, and print the next steps. Return the exit code. Raises: DeskUserError."""
     from mcpdesk.features.openapi.api_document import read_document, tag_counts
     from mcpdesk.features.openapi.api_folder import make_api_folder
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.packaging.runtime_wheel import EPOCH, FILE, NAME, runtime_wheel
+from mcpdesk.features.packaging.runtime_wheel import EPOCH, NAME, WHEEL_FILE, runtime_wheel
 from mcpdesk.hosting.folder.manifest import LOCK_NAME
 from mcpdesk.hosting.folder.reload import IGNORED_ENDINGS, IGNORED_FOLDERS
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -30,6 +30,7 @@ MAX_FILES = 5_000
 MAX_BYTES = 64 << 20
 """Maximum total size in bytes of the files before compression."""
 ENTRY = "main.py"
+"""Path of the program in a bundle that a client starts."""
 START: JSONObject = {
     "type": "uv",
     "entry_point": ENTRY,
@@ -41,7 +42,7 @@ PRIVATE_NAMES = frozenset({*ENV_FILES, "id_rsa", "id_ecdsa", "id_ed25519", "cred
 OWN_OUTPUT = re.compile(r".*\.mcpb|server\.json")
 MAX_SEARCHED_BYTES = 1 << 20
 """Maximum size in bytes of a file that is searched for secrets."""
-WHEEL = f"wheels/{FILE}"
+WHEEL = f"wheels/{WHEEL_FILE}"
 """Path of this program's wheel in a bundle."""
 TEST_FOLDERS = frozenset({"cases"})
 """Folders at the top of a server folder that only `mcpdesk test` reads."""
@@ -84,27 +85,30 @@ class FolderFiles(NamedTuple):
 
 def folder_files(folder: Path) -> FolderFiles:
     """Select the files of a bundle. Raises: DeskUserError for a folder that is too large."""
-    files = FolderFiles({}, [], [])
+    selection = FolderFiles({}, [], [])
     total = 0
     for directory, folders, names in os.walk(folder):
         directory_path = Path(directory)
         for name in sorted(folders):
             if reason := _folder_exclusion(directory_path / name, folder):
                 folders.remove(name)
-                files.left_out.append((f"{(directory_path / name).relative_to(folder).as_posix()}/", reason))
+                selection.left_out.append(
+                    (f"{(directory_path / name).relative_to(folder).as_posix()}/", reason)
+                )
         folders.sort()
         for name in sorted(names):
-            path, relative = directory_path / name, (directory_path / name).relative_to(folder).as_posix()
+            path = directory_path / name
+            relative = path.relative_to(folder).as_posix()
             if reason := _file_exclusion(path, folder):
-                files.left_out.append((relative, reason))
+                selection.left_out.append((relative, reason))
                 continue
-            files.files[relative] = path
+            selection.files[relative] = path
             total += path.stat().st_size
-            if len(files.files) > MAX_FILES or total > MAX_BYTES:
-                raise _too_large(files.files)
+            if len(selection.files) > MAX_FILES or total > MAX_BYTES:
+                raise _too_large(selection.files)
             if path.stat().st_size <= MAX_SEARCHED_BYTES and holds_token(path.read_bytes().decode("latin-1")):
-                files.secrets.append(relative)
-    return files
+                selection.secrets.append(relative)
+    return selection
 
 
 def pack(
@@ -134,6 +138,7 @@ def pack(
 
 
 def _project(name: str, version: str, requires: Iterable[str]) -> str:
+    """Return the text of `pyproject.toml`. An invalid version is replaced by 0."""
     from packaging.version import InvalidVersion, Version
 
     try:
@@ -155,6 +160,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes, is_program: bool = Fa
 
 
 def _folder_exclusion(path: Path, folder: Path) -> str:
+    """Return the reason why a folder is left out, or "" if it is packed."""
     if path.is_symlink():
         return "a link to a folder"
     if path.name in IGNORED_FOLDERS or path.name.endswith(".egg-info"):
@@ -165,6 +171,7 @@ def _folder_exclusion(path: Path, folder: Path) -> str:
 
 
 def _file_exclusion(path: Path, folder: Path) -> str:
+    """Return the reason why a file is left out, or "" if it is packed."""
     name = path.name.lower()
     if name in PRIVATE_NAMES or name.endswith(PRIVATE_ENDINGS):
         return "may contain secrets"
@@ -191,7 +198,7 @@ def _file_exclusion(path: Path, folder: Path) -> str:
 
 
 def _is_left_out(path: Path, folder: Path) -> bool:
-    """True if a file of the folder, or a folder that contains it, is left out."""
+    """Return True if a file of the folder, or a folder that contains the file, is left out."""
     parents = path.relative_to(folder).parents
     return any(_folder_exclusion(folder / each, folder) for each in parents if each.name) or bool(
         _file_exclusion(path, folder)

@@ -70,12 +70,11 @@ def pack_command(folder: str, output: Path | None, url: str) -> int:
             variables.append((TOKEN_VARIABLE, f"Bearer token, without which {subject} cannot be used"))
         tools = [(tool.name, tool.description) for tool in server.tools]
         tools += [(each.name, "") for each in server.tools.unavailable if each.is_fit]
-        has_prompts, publication = len(server.prompts) > 0, server.publication
+        has_prompts = len(server.prompts) > 0
+        publication = server.publication
     selection = folder_files(manifest.folder)
     problems = [str(each) for each in errors]
-    problems += [
-        f"{each}: error: holds what looks like a token or a private key" for each in selection.secrets
-    ]
+    problems += [f"{each}: error: seems to contain a token or a private key" for each in selection.secrets]
     problems += [
         f"{manifest.source('settings', name)}: error: settings.{name}: a bundle must not contain a secret"
         for name in manifest.settings

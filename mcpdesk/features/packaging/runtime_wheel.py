@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 NAME = "mcpdesk"
 VERSION = f"{__version__}+runtime"
-FILE = f"{NAME}-{VERSION}-py3-none-any.whl"
+WHEEL_FILE = f"{NAME}-{VERSION}-py3-none-any.whl"
+"""File name of the wheel."""
 OMITTED_FOLDERS = ("tui", "_bundled")
 """Folders of the package that are not needed to serve a folder."""
 OMITTED_REQUIREMENTS = frozenset({"textual", "rich", "prometheus-client"})
@@ -33,6 +34,7 @@ OMITTED_REQUIREMENTS = frozenset({"textual", "rich", "prometheus-client"})
 EXTRAS = (TOOLS_EXTRA,)
 """Extras that a bundle can ask for."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
+"""Time of all files in an archive, so that builds are reproducible."""
 _WHEEL = f"Wheel-Version: 1.0\nGenerator: {NAME} {__version__}\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _ENTRY_POINTS = f"[console_scripts]\n{NAME} = {NAME}.__main__:main\n"
 
@@ -57,6 +59,7 @@ def runtime_wheel() -> bytes:
 
 
 def _package_files(package: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and the content of each file of the package that a bundle needs."""
     for path in sorted(package.rglob("*")):
         relative = path.relative_to(package)
         if (
@@ -68,6 +71,7 @@ def _package_files(package: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _metadata() -> str:
+    """Return the metadata file of the wheel. Raises: DeskUserError."""
     try:
         requires = metadata.requires(NAME) or []
         python = metadata.metadata(NAME)["Requires-Python"]
@@ -79,10 +83,10 @@ def _metadata() -> str:
     lines = ["Metadata-Version: 2.4", f"Name: {NAME}", f"Version: {VERSION}"]
     lines += ["Summary: Serves a folder over stdio", f"Requires-Python: {python}"]
     lines += [f"Provides-Extra: {each}" for each in EXTRAS]
-    return "\n".join([*lines, *(f"Requires-Dist: {each}" for each in _needed(requires))]) + "\n"
+    return "\n".join([*lines, *(f"Requires-Dist: {each}" for each in _needed_requirements(requires))]) + "\n"
 
 
-def _needed(requires: list[str]) -> Iterator[str]:
+def _needed_requirements(requires: list[str]) -> Iterator[str]:
     """Yield the requirements of the program and of `EXTRAS`, except `OMITTED_REQUIREMENTS`."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
@@ -100,9 +104,10 @@ def _is_used(requirement: Requirement) -> bool:
     return any(f'extra == "{each}"' in str(requirement.marker) for each in EXTRAS)
 
 
-def _record(files: Mapping[str, bytes], own: str) -> str:
+def _record(files: Mapping[str, bytes], record_path: str) -> str:
+    """Return the list of the wheel's files with their digests. `record_path` is the path of this list."""
     lines = []
     for name, data in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         lines.append(f"{name},sha256={digest},{len(data)}\n")
-    return "".join([*lines, f"{own},,\n"])
+    return "".join([*lines, f"{record_path},,\n"])

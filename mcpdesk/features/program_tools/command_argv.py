@@ -22,7 +22,8 @@ from msgspec import Struct
 
 from mcpdesk.errors import BadArgument
 
-_PARTS = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
+_BRACES = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
+"""Double braces, a placeholder with its name, or a single brace."""
 _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
 """Text of an option that may precede a placeholder, because the name of the option is already complete."""
 END_OF_OPTIONS = "--"
@@ -46,8 +47,9 @@ def parse_template(text: str) -> Template:
     Raises: ValueError for an unmatched brace.
     """
     parts: list[str | Placeholder] = []
-    plain, end = "", 0
-    for match in _PARTS.finditer(text):
+    plain = ""
+    end = 0
+    for match in _BRACES.finditer(text):
         plain += text[end : match.start()]
         end = match.end()
         if match[1]:
@@ -144,8 +146,8 @@ def _elements(
 
 def _begins_with_text(template: Template, fixed: Mapping[str, str]) -> bool:
     """Return True if a template begins with text of the author or with a value in `fixed`."""
-    first = template[0]
-    return isinstance(first, str) or bool(fixed.get(first.name))
+    first_part = template[0]
+    return isinstance(first_part, str) or bool(fixed.get(first_part.name))
 
 
 def _fixed_text(part: str | Placeholder, fixed: Mapping[str, str]) -> str:
@@ -162,6 +164,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(name: str, value: Any) -> str:
+    """Convert a value that is not a list to text. Raises: BadArgument."""
     if isinstance(value, float) and value.is_integer() and abs(value) < MIN_EXPONENT_INTEGER:
         value = int(value)  # JSON does not distinguish 3.0 from 3, but a program may accept only 3
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -62,8 +62,8 @@ def begins_with_placeholder(template: Template) -> bool:
 
 def output_names(produces: Sequence[Template]) -> frozenset[str]:
     """Return the names of the parameters that contain paths of output files."""
-    first = (template[0] for template in produces if template)
-    return frozenset(part.name for part in first if isinstance(part, Placeholder)) - {OUTPUT_DIR}
+    first_parts = (template[0] for template in produces if template)
+    return frozenset(part.name for part in first_parts if isinstance(part, Placeholder)) - {OUTPUT_DIR}
 
 
 def resolve_path(name: str, value: Any, folders: OutputFolders) -> Any:
@@ -80,7 +80,7 @@ def resolve_path(name: str, value: Any, folders: OutputFolders) -> Any:
         raise BadArgument(name, f"{text!r} is not a file name")
     _check_length(name, folders.output / text)
     if Path(text).is_absolute():
-        return str(_allowed(name, Path(text), folders))
+        return str(_checked_path(name, Path(text), folders))
     target = Path(os.path.normpath(folders.output / text))
     if not (target.is_relative_to(folders.output) and _is_below(target, folders.output)):
         raise _outside_error(name, text, folders)
@@ -143,10 +143,10 @@ def release_files(expected: Sequence[ExpectedFile], claimed: tuple[Path, ...], c
 
 
 def matching_files(expected: ExpectedFile) -> list[Path]:
-    """Return the existing files that match a pattern."""
-    return (
-        [Path(each) for each in sorted(glob.glob(expected.pattern))[:MAX_MATCHES]] if expected.pattern else []
-    )
+    """Return the existing files that match the pattern of an expected file. Empty without a pattern."""
+    if not expected.pattern:
+        return []
+    return [Path(each) for each in sorted(glob.glob(expected.pattern))[:MAX_MATCHES]]
 
 
 def made_files(expected: Sequence[ExpectedFile], folders: OutputFolders) -> tuple[list[Path], list[str]]:
@@ -184,7 +184,7 @@ def _is_outside(path: Path, folders: OutputFolders) -> bool:
     return not any(path.is_relative_to(root) for root in (folders.output, folders.folder))
 
 
-def _allowed(name: str, path: Path, folders: OutputFolders) -> Path:
+def _checked_path(name: str, path: Path, folders: OutputFolders) -> Path:
     """Return an absolute path of a client, normalized. Raises: BadArgument if it is not allowed."""
     target = Path(os.path.normpath(path))
     if _is_below(target, folders.output):
@@ -213,7 +213,8 @@ def _texts_and_patterns(
     template: Template, values: Mapping[str, Any], fixed: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Yield each text that a template produces, with a glob pattern if the author's text has wildcards."""
-    has_marks = any(mark in part for part in template if isinstance(part, str) for mark in _WILDCARDS)
+    author_texts = [part for part in template if isinstance(part, str)]
+    has_wildcards = any(wildcard in text for text in author_texts for wildcard in _WILDCARDS)
     columns: list[list[tuple[str, str]]] = []
     for part in template:
         if isinstance(part, str):
@@ -222,5 +223,5 @@ def _texts_and_patterns(
             texts = [fixed[part.name]] if part.name in fixed else texts_of(part.name, values.get(part.name))
             columns.append([(text, glob.escape(text)) for text in texts])
     for row in product(*columns):
-        pattern = "".join(each for _, each in row) if has_marks else ""
+        pattern = "".join(each for _, each in row) if has_wildcards else ""
         yield "".join(text for text, _ in row), pattern

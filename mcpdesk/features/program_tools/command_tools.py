@@ -69,11 +69,11 @@ if TYPE_CHECKING:
 PYTHON, FOLDER = "python", "folder"
 OWN_PLACEHOLDERS = frozenset({PYTHON, FOLDER, OUTPUT_DIR})
 """Placeholders that mcpdesk fills in: Python interpreter, working folder, and folder of the call."""
-PART = re.compile(r"[A-Za-z0-9_.-]+")
+NAME_PART = re.compile(r"[A-Za-z0-9_.-]+")
 """Pattern for `stage` and `command`, which are the parts of a tool's name."""
 MAX_NAME_LENGTH = 128
 MAX_TIMEOUT_MS = 24 * 3600 * 1000
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Command(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -167,7 +167,7 @@ class CommandEntry:
             self._check_produced(template, number)
         used_names = {name for template in (*run, *produces) for name in names_in(template)}
         for variable in (*command.requires_env, *command.environment):
-            if not VARIABLE.fullmatch(variable):
+            if not VARIABLE_NAME.fullmatch(variable):
                 key = "requires_env" if variable in command.requires_env else "environment"
                 raise self._error(f"{variable!r} is not a variable name", key)
         for variable in command.requires_env:
@@ -186,6 +186,7 @@ class CommandEntry:
         )
 
     def _converted(self) -> Command:
+        """Return the entry as a `Command`. Raises: RegistrationError."""
         if not isinstance(self._entry, dict):
             raise self._error(f"must be an object, not {self._entry!r}"[:200])
         for key in self._entry:
@@ -205,7 +206,7 @@ class CommandEntry:
     def _check_names(self, command: Command) -> None:
         for key in ("stage", "command"):
             part = getattr(command, key)
-            if not PART.fullmatch(part):
+            if not NAME_PART.fullmatch(part):
                 allowed = "letters, digits, '_', '-' and '.'"
                 raise self._error(f"{part!r} is not allowed; allowed: {allowed}", key)
         if len(f"{command.stage}-{command.command}") > MAX_NAME_LENGTH:
@@ -220,6 +221,7 @@ class CommandEntry:
             raise self._error(f"must be from 1 to {MAX_TIMEOUT_MS}, not {command.timeout_ms}", "timeout_ms")
 
     def _schema(self, command: Command) -> dict[str, Any]:
+        """Return the input schema for the parameters. Raises: RegistrationError."""
         parameters = command.parameters
         if "type" in parameters and parameters["type"] != "object":
             raise self._error(
@@ -257,12 +259,13 @@ class CommandEntry:
         template: Template = self._attempt(parse_template, text, key, number)
         for name in names_in(template):
             if name not in parameters and name not in OWN_PLACEHOLDERS:
-                existing = f"parameters: {', '.join(sorted(parameters)) or 'none'}"
-                hint = suggestion(name, sorted(parameters | OWN_PLACEHOLDERS), existing)
+                parameter_list = f"parameters: {', '.join(sorted(parameters)) or 'none'}"
+                hint = suggestion(name, sorted(parameters | OWN_PLACEHOLDERS), parameter_list)
                 raise self._error(f"{text!r}: no parameter {name!r}{hint}", key, number)
         return template
 
     def _check_produced(self, template: Template, number: int) -> None:
+        """Check one element of `produces`. Raises: RegistrationError."""
         if not template:
             raise self._error("is empty; name a file", "produces", number)
         names = names_in(template)
@@ -280,13 +283,11 @@ class CommandEntry:
 
         Raises: RegistrationError; MissingPrecondition if the program is not installed.
         """
-        first, others = template[:1], template[1:]
+        first_part, other_parts = template[:1], template[1:]
         if template == (Placeholder(PYTHON),):
-            import sys
-
             return sys.executable
-        if first == (Placeholder(FOLDER),) and others and str(others[0]).startswith("/"):
-            template = (str(folder), *others)
+        if first_part == (Placeholder(FOLDER),) and other_parts and str(other_parts[0]).startswith("/"):
+            template = (str(folder), *other_parts)
         if names_in(template):
             message = "the program itself cannot be an argument; only {python} and {folder}/... are filled in"
             raise self._error(message, "run", 0)
@@ -295,6 +296,7 @@ class CommandEntry:
         return self._program_path("".join(map(str, template)), folder)
 
     def _program_path(self, text: str, folder: Path) -> str:
+        """Return the path of a program. Raises: MissingPrecondition if it is not installed."""
         import shutil
 
         if "/" in text:
@@ -346,6 +348,7 @@ MAX_PICTURES, MAX_PICTURE_BYTES = 4, 1 << 20
 PROGRESS_PERIOD_S = 0.05
 """Minimum seconds between two progress notifications."""
 MAX_REPORTS = 64
+"""Maximum number of queued progress reports. Older reports are dropped."""
 
 OUTPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -380,7 +383,7 @@ class CommandRun:
             if isinstance(each, dict) and "default" in each
         }
         self._outputs = output_names(ready.produces)
-        self._has_folder = any(
+        self._needs_call_folder = any(
             getattr(part, "name", "") in self._outputs | {OUTPUT_DIR}
             for template in (*ready.run, *ready.produces)
             for part in template
@@ -407,7 +410,7 @@ class CommandRun:
     ) -> tuple[list[str], list[ExpectedFile]]:
         """Return the command line of the program, and the files that the program should make.
 
-        Call it on a worker thread, because it reads the disk.
+        Must be called on a worker thread, because it reads the disk.
         """
         values = self._defaults | arguments
         for name in self._outputs:
@@ -419,19 +422,20 @@ class CommandRun:
     @contextlib.asynccontextmanager
     async def _call_folders(self, context: Context) -> AsyncIterator[OutputFolders]:
         """Provide the folders of one call, and prevent their removal while the call runs."""
-        if not self._has_folder:
+        if not self._needs_call_folder:
             yield OutputFolders(self._ready.folder, self._ready.folder)
             return
-        folders, server = context.hosted.call_folders, context.server
+        call_folders = context.hosted.call_folders
+        server = context.server
 
         def begin() -> Path:
             try:
-                return folders.begin()
+                return call_folders.begin()
             except OSError as error:
-                message = f"the folder of the call cannot be created in {folders.root}: {error.strerror}"
+                message = f"the folder of the call cannot be created in {call_folders.root}: {error.strerror}"
                 raise HandlerError(message) from error
 
-        async with _acquired(begin, folders.end) as output:
+        async with _acquired(begin, call_folders.end) as output:
             yield OutputFolders(self._ready.folder, output, server.limits.output_dirs, server.folder)
 
     async def _run(
@@ -491,14 +495,15 @@ class CommandRun:
         return ToolResult(blocks, fields | report.fields, is_error=has_failed)
 
     def _environment(self, context: Context) -> dict[str, str]:
+        """Return the environment of the program: only variables that the entry or `USUAL_VARIABLES` lists."""
         command = self._ready.command
-        allowed = {*USUAL_VARIABLES, *command.environment, *command.requires_env}
+        allowed_names = {*USUAL_VARIABLES, *command.environment, *command.requires_env}
         client = context.client_environment
         base_environment: Mapping[str, str] = os.environ if client is None else client
         variables = {
             name: value
             for name, value in base_environment.items()
-            if name in allowed or name.startswith("LC_")
+            if name in allowed_names or name.startswith("LC_")
         }
         return OWN_VARIABLES | variables | context.trace.environment()
 

@@ -309,7 +309,7 @@ def test_what_is_secret_in_a_file_that_is_needed_is_a_mistake(mcpdesk: Run, tea:
     refused = mcpdesk("pack", str(tea), "--output", str(tea.parent / "x.mcpb"))
     assert refused.returncode == 1 and not (tea.parent / "x.mcpb").exists()
     lines = refused.stdout.splitlines()
-    assert "keys.py: error: holds what looks like a token or a private key" in lines
+    assert "keys.py: error: seems to contain a token or a private key" in lines
     assert any(
         line.startswith("mcp.json:") and "settings.api_key: a bundle must not contain a secret" in line
         for line in lines
