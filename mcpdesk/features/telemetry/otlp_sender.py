@@ -30,22 +30,26 @@ PROCESSOR_DIVISOR = 4
 FLUSH_TIMEOUT_S = 2.0
 """Maximum number of seconds for sending the remaining records at the end."""
 SOURCE = "otel"
+"""Source of the sender's lines in the journal."""
 GRPC_PORT = ":4317"
+"""End of an endpoint with the usual port of OTLP over gRPC, which this sender does not support."""
 INSTALL = "pip install 'mcpdesk[otel]'"
 
 
 class OtlpSender:
     """Sends to one collector, on a separate thread.
 
-    `put` and `measure` are called on the event loop. The counts are read there, too. `close` is called on a
-    worker thread. Only the sender's own thread uses the other members.
+    `put` and `send_metrics` are called on the event loop, where the counts are read, too. `close` is called
+    on a worker thread. Only the sender's own thread uses the other members.
     """
 
     def __init__(self, endpoint: str, headers: str, journal: Journal) -> None:
         self.sent = 0
         """Number of spans that the collector accepted."""
-        self._failed = self._overflow = 0
-        """Number of spans that were not accepted, and of spans that did not fit in the queue."""
+        self._failed_count = 0
+        """Number of spans that the collector did not accept, or that were not sent before the end."""
+        self._overflow_count = 0
+        """Number of spans that did not fit in the queue."""
         self._endpoint, self._headers, self._journal = endpoint, headers, journal
         self._queue: deque[SpanRecord] = deque()
         self._figures: Sequence[MetricFamily] | None = None
@@ -61,15 +65,15 @@ class OtlpSender:
 
     @property
     def lost(self) -> int:
-        """Number of spans that the collector did not accept, or that were never sent."""
-        return self._failed + self._overflow
+        """Number of spans that the collector did not accept, or that were not sent."""
+        return self._failed_count + self._overflow_count
 
     def put(self, record: SpanRecord) -> None:
         """Queue a finished record."""
         if len(self._queue) < MAX_QUEUED_RECORDS and not self._is_disabled:
             self._queue.append(record)
         else:
-            self._overflow += record.span_count
+            self._overflow_count += record.span_count
 
     def send_metrics(self, figures: Sequence[MetricFamily]) -> None:
         """Send these metrics next, instead of metrics that are still queued."""
@@ -79,7 +83,7 @@ class OtlpSender:
     def close(self) -> None:
         """Send the remaining records, for at most `FLUSH_TIMEOUT_S` seconds.
 
-        This blocks, so call it on a worker thread.
+        Must be called on a worker thread, because it waits for the sender's thread.
         """
         self._is_closing = True
         self._wake_up.set()
@@ -87,11 +91,12 @@ class OtlpSender:
             self._collector.give_up()
         self._thread.join(FLUSH_TIMEOUT_S)
         unsent = sum(record.span_count for record in self._queue)
-        self._failed += unsent
+        self._failed_count += unsent
         if unsent and not self._failing:
             self._log(f"{self._endpoint} took too long: {self.lost:,} spans were not sent before the end")
 
     def _run(self) -> None:
+        """Send records until `close` is called. This is the function of the sender's thread."""
         try:
             from mcpdesk.features.telemetry.otlp_values import Collector
         except ImportError as error:
@@ -126,14 +131,16 @@ class OtlpSender:
             self._on_delivery(collector.send_figures(figures))
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        signal, was_accepted = delivery.signal, delivery.signal not in self._failing
+        """Count the spans of a batch. Log the first failure of a signal, and its next success."""
+        signal = delivery.signal
+        was_accepted = signal not in self._failing
         if not delivery.reason:
             self.sent += delivery.span_count
             if not was_accepted:
                 self._failing.remove(signal)
                 self._log(f"{self._endpoint} accepts {signal} again; {self.lost:,} spans were lost", "info")
             return
-        self._failed += delivery.span_count
+        self._failed_count += delivery.span_count
         if was_accepted:
             self._failing.add(signal)
             message = "rejected data is dropped and counted in /metrics"
@@ -144,7 +151,7 @@ class OtlpSender:
     def _give_up(self, message: str) -> None:
         """Stop sending, and log the reason."""
         self._is_disabled = True
-        self._failed += sum(record.span_count for record in self._queue)
+        self._failed_count += sum(record.span_count for record in self._queue)
         self._queue.clear()
         self._log(message)
 

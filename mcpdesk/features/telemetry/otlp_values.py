@@ -73,12 +73,12 @@ Attributes = dict[str, Any]
 TIMEOUT_S = 3.0
 """Maximum number of seconds for sending one batch to the collector, including retries."""
 MAX_REASON_LENGTH = 200
-UNKNOWN = "no reason given"
+UNKNOWN_REASON = "no reason given"
 MAX_ID_LENGTH = 64
-PREFIX = "mcpdesk."
+METRIC_PREFIX = "mcpdesk."
 UNITS = (("_seconds", "s"), ("_bytes", "By"))
 """Units by suffix of a metric's name."""
-DURATION, OUR_DURATION = "mcp.server.operation.duration", "mcp.client.operation.duration"
+SERVER_DURATION, CLIENT_DURATION = "mcp.server.operation.duration", "mcp.client.operation.duration"
 """Names of the histograms for requests of clients, and for requests of the desk to upstream servers."""
 BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Bounds that the conventions recommend for durations, in seconds."""
@@ -91,14 +91,16 @@ TRANSPORTS: dict[str, Attributes] = {
     "unix": {"network.transport": "unix"},
     "memory": {"network.transport": "inproc"},
 }
+"""Attributes by transport."""
 TARGETS = {
     "tools/call": "gen_ai.tool.name",
     "prompts/get": "gen_ai.prompt.name",
     "resources/read": "mcp.resource.uri",
 }
+"""Attribute with the name or URI in a request, by method."""
 DESK_QUESTIONS = {"question", "approval"}
 """Kinds of questions that the person at the desk answers. The client answers all other kinds."""
-REASONS = (
+REASON_PATTERNS = (
     (r"\[Errno -?\d+\] ([^'\")]+)", "{}"),
     (r"code: (\d+), reason: (.+)", "{} {}"),
     (r"due to timeout", f"no answer within {TIMEOUT_S:g} s"),
@@ -136,7 +138,8 @@ class Collector:
         self._failure_log.reset()
         result = self._spans.export(spans)
         is_accepted = result is SpanExportResult.SUCCESS
-        return Delivery("traces", len(spans), "" if is_accepted else self._failure_log.first or UNKNOWN)
+        reason = "" if is_accepted else self._failure_log.first_reason or UNKNOWN_REASON
+        return Delivery("traces", len(spans), reason)
 
     def send_figures(self, figures: Sequence[MetricFamily]) -> Delivery:
         """Send metrics."""
@@ -150,7 +153,8 @@ class Collector:
         self._failure_log.reset()
         result = self._metrics.export(data)
         is_accepted = result is MetricExportResult.SUCCESS
-        return Delivery("metrics", 0, "" if is_accepted else self._failure_log.first or UNKNOWN)
+        reason = "" if is_accepted else self._failure_log.first_reason or UNKNOWN_REASON
+        return Delivery("metrics", 0, reason)
 
     def give_up(self) -> None:
         """Stop retrying the current batch. May be called on another thread."""
@@ -171,13 +175,13 @@ class _FailureLog(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = ""
+        self.first_reason = ""
         """First reason since `reset` was called, or ""."""
         self._thread = get_ident()
 
     def reset(self) -> None:
         """Discard the stored reason, before a batch is sent."""
-        self.first = ""
+        self.first_reason = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Store the reason in a log record of this thread, and return False to remove the record.
@@ -186,13 +190,13 @@ class _FailureLog(logging.Filter):
         """
         if record.thread != self._thread:
             return True
-        self.first = self.first or reason_of(record.getMessage())
+        self.first_reason = self.first_reason or reason_of(record.getMessage())
         return False
 
 
 def reason_of(text: str) -> str:
     """Return the reason why a batch was not sent, from an exporter's log message."""
-    for pattern, reason in REASONS:
+    for pattern, reason in REASON_PATTERNS:
         if match := re.search(pattern, text):
             return reason.format(*match.groups())[:MAX_REASON_LENGTH]
     return text[:MAX_REASON_LENGTH]
@@ -244,9 +248,10 @@ class SpanFactory:
     """Creates the spans of records."""
 
     def __init__(self, resource: Resource) -> None:
-        self._ids, self._ended = _Ids(), _FinishedSpans()
+        self._ids = _Ids()
+        self._finished = _FinishedSpans()
         provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=self._ids)
-        provider.add_span_processor(self._ended)
+        provider.add_span_processor(self._finished)
         self._tracer: Tracer = provider.get_tracer("mcpdesk", __version__)
         self._span_ids = iter(_random_span_ids())
 
@@ -260,7 +265,7 @@ class SpanFactory:
                 self._question(record)
             else:
                 self._work(record)
-        spans, self._ended.spans = self._ended.spans, []
+        spans, self._finished.spans = self._finished.spans, []
         return spans
 
     def _call(self, record: CallRecord) -> None:
@@ -418,9 +423,9 @@ def call_attributes(record: CallRecord) -> Attributes:
 
 
 def error_type(record: CallRecord) -> str | None:
-    """Return the error type of a call, or None if it succeeded.
+    """Return the error type of a call.
 
-    None also if its caller caused the error, cancelled the call or disconnected.
+    None if the call succeeded, or if its caller caused the error, cancelled the call or disconnected.
     """
     if record.code:
         is_server_error = record.code == ErrorCode.INTERNAL_ERROR or -32099 <= record.code <= -32000
@@ -479,7 +484,7 @@ class Durations:
             attributes = operation_attributes(record) | ({} if error is None else {"error.type": error})
             if len(key) == 1:
                 attributes = {"otel.metric.overflow": True}
-            metric = OUR_DURATION if record.is_outgoing else DURATION
+            metric = CLIENT_DURATION if record.is_outgoing else SERVER_DURATION
             tally = self._tallies[key] = _Tally(metric, attributes, [0] * (len(BOUNDS) + 1))
         duration_s = (record.ended - record.started) / 1e9
         tally.counts[bisect_left(BOUNDS, duration_s)] += 1
@@ -505,8 +510,8 @@ class Durations:
             )
         description = "Time of requests, from arrival to answer."
         return [
-            Metric(name, description, "s", Histogram(point, AggregationTemporality.CUMULATIVE))
-            for name, point in points.items()
+            Metric(name, description, "s", Histogram(data_points, AggregationTemporality.CUMULATIVE))
+            for name, data_points in points.items()
         ]
 
 
@@ -515,16 +520,16 @@ def metric_of(figure: MetricFamily, began: int, now: int) -> Metric | None:
 
     None for a metric without values, and for a summary, because OTLP no longer supports summaries.
     """
-    name, unit = figure.name.removesuffix("_total"), ""
+    convert = _DATA_CONVERTERS.get(figure.kind)
+    if convert is None or not figure.samples:
+        return None
+    name = figure.name.removesuffix("_total")
+    unit = ""
     for suffix, suffix_unit in UNITS:
         if name.endswith(suffix):
-            name, unit = name.removesuffix(suffix), suffix_unit
-    make = _DATA_CONVERTERS.get(figure.kind)
-    return (
-        None
-        if make is None or not figure.samples
-        else Metric(PREFIX + name, figure.help, unit, make(figure, began, now))
-    )
+            name = name.removesuffix(suffix)
+            unit = suffix_unit
+    return Metric(METRIC_PREFIX + name, figure.help, unit, convert(figure, began, now))
 
 
 def _numbers(figure: MetricFamily, began: int, now: int) -> list[NumberDataPoint]:

@@ -25,16 +25,18 @@ from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.calls.call_watch import AskedQuestion
 
-QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+QUESTION_METHODS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 MAX_TRACED_REQUESTS = 1_000
 """Maximum number of requests, and of questions, that are traced at a time.
 
 If the number is exceeded, the oldest one ends as unanswered.
 """
-SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
+SESSION_HEADER, REVISION_HEADER = "mcp-session-id", "mcp-protocol-version"
 """Names of HTTP headers, in lower case."""
 UNANSWERED, REFUSED, WITHDRAWN = "not answered", "refused", "withdrawn"
+"""Outcomes of questions that failed."""
 ACTIONS = frozenset({"accept", "decline", "cancel"})
+"""Actions in the answers to elicitations. They become outcomes."""
 RESERVED_CODES = range(-32768, -31999)
 """Error codes that JSON-RPC reserves. A server may define other codes, which are not counted separately."""
 
@@ -133,8 +135,8 @@ class PassedTraffic(ExchangeWatch):
     ) -> None:
         """Handle a message of a server.
 
-        `calls` are the requests in whose HTTP response the message arrived. An answered one is removed from
-        the list. None or empty if the message belongs to no particular request.
+        `calls` are the requests in whose HTTP response the message arrived, or None if the message belongs to
+        no particular request. An answered request is removed from the list.
         """
         if isinstance(message, list):
             for each in message:
@@ -155,9 +157,9 @@ class PassedTraffic(ExchangeWatch):
             question_id = params_of(message).get("requestId")
             if is_id(question_id):
                 self._close(self._questions.take((info.number, question_id)), WITHDRAWN)
-        elif isinstance(method, str) and method in QUESTIONS and is_id(identifier):
-            asking = candidates[0] if len(candidates) == 1 else None
-            question = self._question(info.server, method, asking)
+        elif isinstance(method, str) and method in QUESTION_METHODS and is_id(identifier):
+            asking_call = candidates[0] if len(candidates) == 1 else None
+            question = self._question(info.server, method, asking_call)
             self._close(self._questions.add((info.number, identifier), question), UNANSWERED)
 
     def ended_unread(self, call: _PassedCall, status: int) -> None:
@@ -176,8 +178,8 @@ class PassedTraffic(ExchangeWatch):
         """End the requests and questions of a client that has disconnected."""
         for call in [each for each in self._calls if each.connection == connection]:
             self.ended_unread(call, 0)
-        for _, waiting in self._questions.take_all(lambda key, _: key[0] == connection):
-            self._close(waiting, UNANSWERED)
+        for _, open_question in self._questions.take_all(lambda key, _: key[0] == connection):
+            self._close(open_question, UNANSWERED)
         for _, questions in self._rounds.take_all(lambda key, _: key[0] == connection):
             self._abandon(questions)
 
@@ -194,7 +196,7 @@ class PassedTraffic(ExchangeWatch):
         method = method if method in METHODS else OTHER
         header_values = headers or {}
         self._end_answered_questions(info, params)
-        revision = header_values.get(REVISION) or info.revision
+        revision = header_values.get(REVISION_HEADER) or info.revision
         span = self._span(params.get("_meta"), headers)
         record = CallRecord(
             info.server,
@@ -203,7 +205,7 @@ class PassedTraffic(ExchangeWatch):
             message["id"],
             revision if revision in BY_NAME else OTHER,
             info.transport,
-            header_values.get(SESSION, ""),
+            header_values.get(SESSION_HEADER, ""),
             replace(span, handler_id=span.span_id),  # without a handler, questions are children of the call
             time_ns(),
             0,
@@ -231,8 +233,8 @@ class PassedTraffic(ExchangeWatch):
 
     def _end(self, call: _PassedCall, record: CallRecord) -> None:
         self._calls.pop(call, None)
-        for _, waiting in self._questions.take_all(lambda _, waiting: waiting.call is call):
-            self._close(waiting, UNANSWERED)
+        for _, open_question in self._questions.take_all(lambda _, open_question: open_question.call is call):
+            self._close(open_question, UNANSWERED)
         self._put(replace(record, ended=time_ns()))
 
     def _end_cancelled(self, connection: int, identifier: object) -> None:
@@ -242,10 +244,12 @@ class PassedTraffic(ExchangeWatch):
                 self.ended_unread(call, 0)
 
     def _question(self, server: str, method: str, call: _PassedCall | None) -> _OpenQuestion:
-        span, tool = replace(self._span(None, None), handler_id=0), ""
-        if call is not None:
-            span, record = call.record.span, call.record
-            tool = record.target if record.method == "tools/call" else ""
+        tool = ""
+        if call is None:
+            span = replace(self._span(None, None), handler_id=0)
+        else:
+            span = call.record.span
+            tool = call.record.target if call.record.method == "tools/call" else ""
         return _OpenQuestion(AskedQuestion(method, server, tool, span, monotonic()), call)
 
     def _trace_questions_in_result(self, call: _PassedCall, requests: JSONObject, state: object) -> None:
@@ -255,7 +259,7 @@ class PassedTraffic(ExchangeWatch):
         questions = {
             key: self._question(call.record.server, each["method"], call)
             for key, each in requests.items()
-            if isinstance(each, dict) and str(each.get("method")) in QUESTIONS
+            if isinstance(each, dict) and str(each.get("method")) in QUESTION_METHODS
         }
         self._abandon(self._rounds.add((call.connection, state), questions) or {})
 
@@ -264,18 +268,18 @@ class PassedTraffic(ExchangeWatch):
         state, answers = params.get("requestState"), params.get("inputResponses")
         if not isinstance(state, str):
             return
-        for key, waiting in (self._rounds.take((info.number, state)) or {}).items():
+        for key, open_question in (self._rounds.take((info.number, state)) or {}).items():
             answer = answers.get(key) if isinstance(answers, dict) else None
-            self._close(waiting, UNANSWERED if answer is None else _outcome({"result": answer}))
+            self._close(open_question, UNANSWERED if answer is None else _outcome({"result": answer}))
 
     def _abandon(self, questions: dict[str, _OpenQuestion]) -> None:
         """End questions that the client has not answered."""
-        for waiting in questions.values():
-            self._close(waiting, UNANSWERED)
+        for open_question in questions.values():
+            self._close(open_question, UNANSWERED)
 
-    def _close(self, waiting: _OpenQuestion | None, outcome: str) -> None:
-        if waiting is not None:
-            question = waiting.question
+    def _close(self, open_question: _OpenQuestion | None, outcome: str) -> None:
+        if open_question is not None:
+            question = open_question.question
             question.outcome, question.ended = outcome, monotonic()
             question.has_failed = outcome in (UNANSWERED, REFUSED, WITHDRAWN)
             self._on_question(question)

@@ -51,11 +51,11 @@ class Telemetry(HostPart, CallWatch):
         settings: Settings,
         journal: Journal,
         upstreams: Mapping[str, Upstream],
-        counted: Callable[[], list[MetricFamily]],
+        core_figures: Callable[[], list[MetricFamily]],
     ) -> None:
-        """Start to send records and metrics. `counted` returns the figures of the core."""
+        """Start to send records and metrics. `core_figures` returns the metrics of the core."""
         self._upstreams = upstreams
-        self._core_figures = counted
+        self._core_figures = core_figures
         self._sampling_threshold = RANDOM_VALUES * settings.otel_traces_percent // 100
         self._interval_s = settings.otel_metrics_ms / 1000
         self._sender = OtlpSender(settings.otel_endpoint, settings.otel_headers, journal)
@@ -63,11 +63,11 @@ class Telemetry(HostPart, CallWatch):
         self.exchange_watch = PassedTraffic(
             self._span, self._sender.put, self.question_ended, self._passed_target
         )
-        self._measure_task = asyncio.create_task(self._send_metrics_regularly())
+        self._metrics_task = asyncio.create_task(self._send_metrics_regularly())
 
     async def stop(self) -> None:
         """Send the remaining records, within a time limit."""
-        self._measure_task.cancel()
+        self._metrics_task.cancel()
         self._sender.send_metrics(self._all_figures())
         await asyncio.to_thread(self._sender.close)
 
@@ -175,7 +175,7 @@ class Telemetry(HostPart, CallWatch):
                 stop_listening()
                 kind = WorkKind.TASK if job.feed is None else WorkKind.JOB
                 has_failed = job.status is TaskStatus.FAILED
-                began, ended = int(job.created * 1e9), time_ns()
+                started = int(job.created * 1e9)
                 self._sender.put(
                     WorkRecord(
                         server.name,
@@ -183,8 +183,8 @@ class Telemetry(HostPart, CallWatch):
                         kind,
                         span.trace_id,
                         span.span_id,
-                        began,
-                        ended,
+                        started,
+                        time_ns(),
                         job.status,
                         has_failed,
                     )
@@ -196,11 +196,17 @@ class Telemetry(HostPart, CallWatch):
         """Record a background program that has ended."""
         trace = read_trace({"traceparent": program.traceparent})
         if trace.is_sampled:
-            trace_id, parent_id, state = int(trace.id, 16), int(trace.parent, 16), program.state
-            has_failed, began = state is ProgramState.FAILED, int(program.started * 1e9)
             self._sender.put(
                 WorkRecord(
-                    server, "", WorkKind.PROGRAM, trace_id, parent_id, began, time_ns(), state, has_failed
+                    server,
+                    "",
+                    WorkKind.PROGRAM,
+                    int(trace.id, 16),
+                    int(trace.parent, 16),
+                    int(program.started * 1e9),
+                    time_ns(),
+                    program.state,
+                    program.state is ProgramState.FAILED,
                 )
             )
 
@@ -212,7 +218,8 @@ class Telemetry(HostPart, CallWatch):
         propagation.
         """
         caller = trace_of(meta, headers)
-        span_id, handler_id = getrandbits(64) | 1, getrandbits(64) | 1
+        span_id = getrandbits(64) | 1
+        handler_id = getrandbits(64) | 1
         if not caller.traceparent:
             trace_id = getrandbits(128) | 1
             is_sampled = trace_id % RANDOM_VALUES < self._sampling_threshold
@@ -221,17 +228,24 @@ class Telemetry(HostPart, CallWatch):
             return CallSpan(trace, trace_id, span_id, handler_id, 0, is_sampled)
         flags = SAMPLED if caller.is_sampled else UNSAMPLED
         trace = replace(caller, traceparent=f"00-{caller.id}-{handler_id:016x}-{flags}")
-        linked = None
+        linked_trace = None
         if headers is not None and "traceparent" in headers:
             http_trace = read_trace(headers)
-            linked = http_trace if http_trace.traceparent not in ("", caller.traceparent) else None
+            linked_trace = http_trace if http_trace.traceparent not in ("", caller.traceparent) else None
         return CallSpan(
-            trace, int(caller.id, 16), span_id, handler_id, int(caller.parent, 16), caller.is_sampled, linked
+            trace,
+            int(caller.id, 16),
+            span_id,
+            handler_id,
+            int(caller.parent, 16),
+            caller.is_sampled,
+            linked_trace,
         )
 
     def _passed_target(self, server: str, method: str, params: Mapping[str, object]) -> str:
         """Return the name or URI in a request to an upstream server, if the server listed it."""
-        upstream, (member, kind) = self._upstreams.get(server), _TARGET_MEMBERS.get(method, ("", ""))
+        upstream = self._upstreams.get(server)
+        member, kind = _TARGET_MEMBERS.get(method, ("", ""))
         name = params.get(member)
         is_listed = isinstance(name, str) and upstream is not None and upstream.offers(kind, name)
         return str(name) if is_listed else ""
@@ -253,9 +267,9 @@ _TARGET_MEMBERS = {
 """Parameter with the name or URI, and kind of item, by method."""
 
 
-def _unix(moment: float, offset: float) -> int:
-    """Return a monotonic time plus an offset (both in seconds) in Unix nanoseconds."""
-    return int((moment + offset) * 1e9)
+def _unix(monotonic_s: float, offset_s: float) -> int:
+    """Convert a monotonic time to Unix nanoseconds. `offset_s` is the Unix time minus the monotonic time."""
+    return int((monotonic_s + offset_s) * 1e9)
 
 
 def _target(server: Server, method: str, params: Mapping[str, object]) -> str:

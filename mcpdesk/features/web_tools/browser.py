@@ -43,7 +43,7 @@ IDLE_TIMEOUT_S = 5.0
 """Maximum number of seconds until a loaded page must be idle. Idle means half a second without a request."""
 MAX_BYTES = 20 << 20
 """Maximum size in bytes of the HTML of a page. The rest is cut off."""
-NO_PAGE = 'class="neterror"'
+ERROR_PAGE_MARK = 'class="neterror"'
 """Text in the error page that a browser shows if it could not load the requested page."""
 
 
@@ -71,7 +71,13 @@ def find_browser() -> str | None:
 
 
 async def render(
-    program: str, url: str, wait_ms: int, environment: dict[str, str], *, private: bool, local: bool
+    program: str,
+    url: str,
+    wait_ms: int,
+    environment: dict[str, str],
+    *,
+    allows_private: bool,
+    allows_local: bool,
 ) -> RenderedPage:
     """Load a page in a browser, and return its content.
 
@@ -82,18 +88,18 @@ async def render(
     try:
         async with (
             asyncio.timeout(TIMEOUT_S + wait_ms / 1000),
-            guarding_proxy(private=private, local=local) as proxy,
+            guarding_proxy(allows_private=allows_private, allows_local=allows_local) as proxy,
         ):
             html, is_loading = await METHODS[method](program, url, wait_ms, proxy, environment)
     except TimeoutError:
         raise BrowserError(f"the browser took longer than {TIMEOUT_S:g} s") from None
-    if NO_PAGE in html:
+    if ERROR_PAGE_MARK in html:
         raise BrowserError("the browser was redirected to an address that does not exist or is not allowed")
     return RenderedPage(html, method, is_loading)
 
 
-def _switches(proxy: str, profile: str) -> list[str]:
-    sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+def _switches(proxy_url: str, profile: str) -> list[str]:
+    root_switches = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [
         "--headless=new",
         "--disable-gpu",
@@ -105,14 +111,14 @@ def _switches(proxy: str, profile: str) -> list[str]:
         "--disable-dev-shm-usage",
         "--disable-webrtc",
         "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-        f"--proxy-server={proxy}",
+        f"--proxy-server={proxy_url}",
         "--proxy-bypass-list=<-loopback>",
         f"--user-data-dir={profile}",
-        *sandbox,
+        *root_switches,
     ]
 
 
-async def _with_dump(
+async def _render_with_dump(
     program: str, url: str, wait_ms: int, proxy: Proxy, environment: dict[str, str]
 ) -> tuple[str, bool]:
     """Render a page with the browser's option `--dump-dom`. See `METHODS`."""
@@ -138,9 +144,10 @@ async def _with_dump(
     return output.data.decode("utf-8", "replace"), proxy.pending + proxy.abandoned > 0
 
 
-async def _with_playwright(
+async def _render_with_playwright(
     program: str, url: str, wait_ms: int, proxy: Proxy, environment: dict[str, str]
 ) -> tuple[str, bool]:
+    """Render a page with Playwright. See `METHODS`."""
     from playwright.async_api import Error, TimeoutError, async_playwright
 
     try:
@@ -172,8 +179,8 @@ async def _with_playwright(
 
 
 METHODS: dict[str, Callable[[str, str, int, Proxy, dict[str, str]], Awaitable[tuple[str, bool]]]] = {
-    "playwright": _with_playwright,
-    "chromium": _with_dump,
+    "playwright": _render_with_playwright,
+    "chromium": _render_with_dump,
 }
 """Functions that render a page, by method.
 
@@ -195,9 +202,9 @@ PROXY_HEADER_PREFIXES = (b"proxy-", b"connection:", b"keep-alive:")
 
 
 @asynccontextmanager
-async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[Proxy]:
+async def guarding_proxy(*, allows_private: bool, allows_local: bool = True) -> AsyncIterator[Proxy]:
     """Provide a proxy during the block. The proxy reaches only the addresses that `resolve` allows."""
-    proxy = Proxy(private, local)
+    proxy = Proxy(allows_private, allows_local)
     # The proxy starts to listen only inside the block, because a cancelled start would lose it.
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, limit=HEAD_BYTES, start_serving=False)
     proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -212,13 +219,13 @@ async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[
 class Proxy:
     """Proxy for one page. The browser uses it at `url`."""
 
-    def __init__(self, private: bool, local: bool) -> None:
+    def __init__(self, allows_private: bool, allows_local: bool) -> None:
         self.url = ""
         self.abandoned = 0
         """Number of requests that the browser cancelled before they were answered."""
         self._waiting: set[object] = set()
         """Connections on which the page waits for a response, or for the rest of a response."""
-        self._private, self._local = private, local
+        self._allows_private, self._allows_local = allows_private, allows_local
         self._remaining_bytes = MAX_LOADED_BYTES
         """Number of bytes that the page may still load."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -253,15 +260,18 @@ class Proxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward one request of the browser, or a tunnel for encrypted traffic."""
         head = await reader.readuntil(b"\r\n\r\n")
         request_line, _, header_lines = head.partition(b"\r\n")
-        method, _, target = request_line.decode("latin-1").partition(" ")
-        target = target.rpartition(" ")[0]
+        method, _, target_and_version = request_line.decode("latin-1").partition(" ")
+        target = target_and_version.rpartition(" ")[0]
         is_tunnel = method == "CONNECT"
         authority = urlsplit(f"//{target}" if is_tunnel else target)
         try:
             host, port = authority.hostname or "", authority.port or (443 if is_tunnel else 80)
-            addresses = await resolve(host, port, private=self._private, local=self._local)
+            addresses = await resolve(
+                host, port, allows_private=self._allows_private, allows_local=self._allows_local
+            )
         except (HandlerError, ValueError):
             writer.write(REFUSED)
             return
@@ -297,7 +307,11 @@ class Proxy:
         on_pass: Callable[[], None] | None = None,
         on_end: Callable[[], None] | None = None,
     ) -> None:
-        """Forward data until the sender closes its end, or until the page has loaded too much."""
+        """Forward data until the sender closes its end, or until the page has loaded too much.
+
+        `on_pass` is called before each piece of data is forwarded. `on_end` is called after the sender has
+        closed its end.
+        """
         while data := await reader.read(HEAD_BYTES):
             if on_pass is not None:
                 on_pass()
@@ -336,5 +350,5 @@ def _server_request(method: str, path: str, query: str, header_lines: bytes) -> 
         if line and not line.lower().startswith(PROXY_HEADER_PREFIXES)
     ]
     target = f"{path or '/'}{'?' if query else ''}{query}".encode("latin-1")
-    first = b"%b %b HTTP/1.1" % (method.encode("latin-1"), target)
-    return b"\r\n".join([first, *lines, b"Connection: close", b"", b""])
+    request_line = b"%b %b HTTP/1.1" % (method.encode("latin-1"), target)
+    return b"\r\n".join([request_line, *lines, b"Connection: close", b"", b""])

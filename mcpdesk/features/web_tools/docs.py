@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from mcpdesk.features.web_tools.fetch import FetchedPage
 
 MAX_WAIT_MS = 30_000
-HTML = frozenset({"text/html", "application/xhtml+xml"})
-TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml")
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml")
+"""Beginnings of content types of texts."""
 NO_CONTENT_TYPE = frozenset({"", "application/octet-stream"})
 """Content types that servers send for unknown files, including text files such as Makefile."""
 TEXT_CHECK_BYTES = 4_096
 """Number of first bytes that must be valid text, for such a content type."""
 NOTES_LENGTH = 500
 """Number of characters of a result that are reserved for the name of the file with the full text."""
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_PICTURE_BYTES = 5 << 20
 
 NO_TEXT = "the page has no text"
@@ -88,8 +89,10 @@ async def read_docs(
     """
     from mcpdesk.features.web_tools.fetch import fetch
 
-    fetched = await fetch(url.strip(), private=bool(ctx.hosted.options.settings.get("read_private_urls")))
-    if fetched.content_type in HTML or (not fetched.content_type and b"<html" in fetched.body[:2000].lower()):
+    allows_private = bool(ctx.hosted.options.settings.get("read_private_urls"))
+    fetched = await fetch(url.strip(), allows_private=allows_private)
+    is_untyped_html = not fetched.content_type and b"<html" in fetched.body[:2000].lower()
+    if fetched.content_type in HTML_TYPES or is_untyped_html:
         return await _page(fetched, format, wait_ms, ctx)
     if _is_text(fetched):
         return await _result(_document(fetched, "text"), fetched.text, ctx)
@@ -97,9 +100,10 @@ async def read_docs(
 
 
 def _is_text(fetched: FetchedPage) -> bool:
+    """Return True if the document is text, according to its content type or its first bytes."""
     content_type, first_bytes = fetched.content_type, fetched.body[:TEXT_CHECK_BYTES]
     if content_type not in NO_CONTENT_TYPE or not first_bytes or b"\0" in first_bytes:
-        return content_type.startswith(TEXTS) or content_type.endswith(("+json", "+xml"))
+        return content_type.startswith(TEXT_TYPES) or content_type.endswith(("+json", "+xml"))
     try:
         codecs.getincrementaldecoder("utf-8")().decode(first_bytes)
     except UnicodeDecodeError:
@@ -108,11 +112,13 @@ def _is_text(fetched: FetchedPage) -> bool:
 
 
 async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context) -> ToolResult[Document]:
+    """Return the result for an HTML page."""
     check_libraries("ReadDocs")
     html, method, note = await _html(fetched, wait_ms, ctx)
     page = await asyncio.to_thread(_converted, html, format, fetched.url)
     if not page.text.strip():
-        note = "; ".join(filter(None, (NO_TEXT if method == "fetch" else f"{NO_TEXT}{LATE_TEXT_HINT}", note)))
+        text_note = NO_TEXT if method == "fetch" else f"{NO_TEXT}{LATE_TEXT_HINT}"
+        note = f"{text_note}; {note}" if note else text_note
     document = replace(
         _document(fetched, format),
         title=page.title[:500],
@@ -130,18 +136,23 @@ async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, 
     program = find_browser()
     if program is None:
         return fetched.text, "fetch", "no browser was found on this machine: scripts of the page did not run"
-    private = bool(ctx.hosted.options.settings.get("read_private_urls"))
+    allows_private = bool(ctx.hosted.options.settings.get("read_private_urls"))
     try:
         async with ctx.hosted.browsers:
             page = await render(
-                program, fetched.url, wait_ms, ctx.environment, private=private, local=fetched.is_local
+                program,
+                fetched.url,
+                wait_ms,
+                ctx.environment,
+                allows_private=allows_private,
+                allows_local=fetched.is_local,
             )
     except BrowserError as error:
         return fetched.text, "fetch", f"scripts of the page did not run: {error}"
     if not page.is_loading:
         return page.html, page.method, ""
-    more = "; a longer wait_ms may give more" if wait_ms < MAX_WAIT_MS else ""
-    return page.html, page.method, f"the page was still loading when the wait of {wait_ms} ms ended{more}"
+    hint = "; a longer wait_ms may give more" if wait_ms < MAX_WAIT_MS else ""
+    return page.html, page.method, f"the page was still loading when the wait of {wait_ms} ms ended{hint}"
 
 
 def _converted(html: str, format: Format, url: str) -> page_text.Readable:
@@ -178,7 +189,7 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
     body = fetched.body
     if file_form == "heic":
         body, content_type = (await converted("heic", body, ctx.environment, source)).data, "image/png"
-    if content_type in PICTURES and len(body) <= MAX_PICTURE_BYTES:
+    if content_type in PICTURE_TYPES and len(body) <= MAX_PICTURE_BYTES:
         note = f"{fetched.content_type or content_type}, {size:,} bytes: a picture"
         heading = content.text(f"{fetched.url}\n[{note}]")
         document = replace(_document(fetched, "none"), note=note)

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
 
 MAX_BYTES = 10 << 20
+"""Maximum size of a document in bytes. The rest is cut off."""
 MAX_REDIRECTS = 10
 TIMEOUT_S = 20.0
-"""Time limit in seconds for a whole document, including redirects."""
+"""Time limit in seconds for one document, including redirects."""
 AGENT = "Mozilla/5.0 (compatible; mcpdesk)"
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-CHARSET = re.compile(rb"<meta[^>]+charset=[\"']?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+CHARSET_DECLARATION = re.compile(rb"<meta[^>]+charset=[\"']?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -51,36 +52,38 @@ class FetchedPage:
         return decoded(self.body, self.charset)
 
 
-async def fetch(url: str, *, private: bool) -> FetchedPage:
-    """Fetch a document. `private` allows addresses of private networks.
+async def fetch(url: str, *, allows_private: bool) -> FetchedPage:
+    """Fetch a document. `allows_private` allows addresses of private networks.
 
     Raises: HandlerError about the URL, the connection or the response.
     """
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            return await _follow(url, private)
+            return await _follow(url, allows_private)
     except TimeoutError:
         raise HandlerError(f"url: {url} did not answer within {TIMEOUT_S:g} s") from None
 
 
-async def _follow(url: str, private: bool) -> FetchedPage:
+async def _follow(url: str, allows_private: bool) -> FetchedPage:
+    """Fetch a document. The address of each redirect is checked. Raises: HandlerError."""
     import aiohttp
 
-    current_url, local = url, True
+    current_url = url
+    is_local_so_far = True
     for _ in range(MAX_REDIRECTS + 1):
         check_url(current_url)
         parts = urlsplit(current_url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        addresses = await resolve(host, port, private=private, local=local)
-        local = local and are_local(addresses)
-        connector = aiohttp.TCPConnector(resolver=_pinned(addresses), force_close=True)
+        addresses = await resolve(host, port, allows_private=allows_private, allows_local=is_local_so_far)
+        is_local_so_far = is_local_so_far and are_local(addresses)
+        connector = aiohttp.TCPConnector(resolver=_pinned_resolver(addresses), force_close=True)
         try:
             async with (
                 aiohttp.ClientSession(connector=connector, headers={"User-Agent": AGENT}) as session,
                 session.get(current_url, allow_redirects=False) as response,
             ):
-                if response.status not in REDIRECTS or "Location" not in response.headers:
-                    return await _read(current_url, response, local)
+                if response.status not in REDIRECT_STATUSES or "Location" not in response.headers:
+                    return await _read(current_url, response, is_local_so_far)
                 current_url = urljoin(current_url, response.headers["Location"])
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, asyncio.TimeoutError):
@@ -90,7 +93,8 @@ async def _follow(url: str, private: bool) -> FetchedPage:
     raise HandlerError(f"url: {url} redirects more than {MAX_REDIRECTS} times")
 
 
-async def _read(url: str, response: aiohttp.ClientResponse, local: bool) -> FetchedPage:
+async def _read(url: str, response: aiohttp.ClientResponse, is_local: bool) -> FetchedPage:
+    """Read a response up to `MAX_BYTES`. Raises: HandlerError for a status of 400 or more."""
     if response.status >= 400:
         raise HandlerError(f"url: {url} answered HTTP {response.status} {response.reason or ''}".rstrip())
     pieces, size = [], 0
@@ -101,10 +105,10 @@ async def _read(url: str, response: aiohttp.ClientResponse, local: bool) -> Fetc
             break
     content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     body = b"".join(pieces)[:MAX_BYTES]
-    return FetchedPage(url, content_type, response.charset or "", body, size > MAX_BYTES, local)
+    return FetchedPage(url, content_type, response.charset or "", body, size > MAX_BYTES, is_local)
 
 
-def _pinned(addresses: list[str]) -> AbstractResolver:
+def _pinned_resolver(addresses: list[str]) -> AbstractResolver:
     """Return a resolver for the checked addresses, because a second lookup could return other addresses."""
     from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -131,13 +135,13 @@ def _pinned(addresses: list[str]) -> AbstractResolver:
 
 
 def decoded(body: bytes, charset: str) -> str:
-    """Decode bytes. Use the first known encoding of these: that of the byte order mark, the server's
-    `charset`, that in the HTML head, or UTF-8.
+    """Decode bytes with the encoding of the byte order mark, or else with the server's `charset`, the charset
+    in the HTML head, or UTF-8. An unknown encoding is skipped.
     """
     for mark, name in BOMS.items():
         if body.startswith(mark):
             return body.decode(name, "replace")
-    match = CHARSET.search(body[:4096])
+    match = CHARSET_DECLARATION.search(body[:4096])
     for name in (charset, match[1].decode("ascii") if match else "", "utf-8"):
         try:
             if name and codecs.lookup(name).name not in ("idna", "punycode"):
@@ -153,11 +157,11 @@ def _error_text(error: Exception) -> str:
 
 URL_LIMIT = 8_000
 """Maximum length of a URL in characters."""
-MAPPED = ipaddress.ip_network("64:ff9b::/96")
+IPV4_IN_IPV6 = ipaddress.ip_network("64:ff9b::/96")
 """Network of IPv6 addresses that contain IPv4 addresses (RFC 6052), which Python does not know."""
 INTERNET = ipaddress.ip_network("2000::/3")
 """Allocated IPv6 addresses. Others include site-local networks, which Python considers global."""
-EXAMPLES = ipaddress.ip_network("3fff::/20")
+DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 """IPv6 addresses for documentation (RFC 9637), which older versions of Python consider global."""
 
 
@@ -173,25 +177,25 @@ def check_url(url: str) -> None:
     except ValueError as error:
         raise HandlerError(f"url: {url[:200]!r} is not a URL: {error}") from error
     if parts.scheme.lower() not in ("http", "https") or not host:
-        raise HandlerError(f"url: {url[:200]!r} is not allowed; http:// and https:// are")
+        raise HandlerError(f"url: {url[:200]!r} is not allowed; use a URL with http:// or https://")
     if parts.username is not None or parts.password is not None:
         raise HandlerError("url: must not contain a user name or a password")
 
 
-async def resolve(host: str, port: int, *, private: bool, local: bool = True) -> list[str]:
+async def resolve(host: str, port: int, *, allows_private: bool, allows_local: bool = True) -> list[str]:
     """Return the addresses of a host, after checking that all are allowed.
 
-    `private` allows every network. `local` allows this machine. It is False after a redirect from the
-    internet, because a caller may read pages of this machine, but a page of the internet must not redirect to
-    them. Raises: HandlerError for an unknown host, or if one of its addresses is not allowed.
+    `allows_private` allows every network. `allows_local` allows this machine. It must be False after a
+    redirect from the internet: a caller may read pages of this machine, but a page of the internet must not
+    redirect to them. Raises: HandlerError for an unknown host, or if one of its addresses is not allowed.
     """
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise HandlerError(f"url: the host {host[:200]!r} cannot be found") from error
     addresses = list(dict.fromkeys(str(each[4][0]) for each in infos))
-    for address in () if private else addresses:
-        if not local and is_local(address):
+    for address in () if allows_private else addresses:
+        if not allows_local and is_local(address):
             raise HandlerError(f"url: {host} is this machine, which a page of the internet must not open")
         if not is_allowed(address):
             raise HandlerError(
@@ -216,11 +220,11 @@ def is_allowed(address: str) -> bool:
     ip = _ip(address)
     if isinstance(ip, ipaddress.IPv6Address):
         ipv4 = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if ip in MAPPED:
+        if ip in IPV4_IN_IPV6:
             ipv4 = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if ipv4 is not None:
             return ipv4.is_global
-        if ip not in INTERNET or ip in EXAMPLES:
+        if ip not in INTERNET or ip in DOCUMENTATION:
             return ip.is_loopback
     return ip.is_loopback or (ip.is_global and not ip.is_multicast)
 

@@ -18,7 +18,7 @@ MAX_ARTICLES = 100
 """Maximum number of article elements that are examined, because some pages nest thousands of them."""
 LINK_ATTRIBUTES = ("href", "src", "action", "poster")
 MIN_ARTICLE_LENGTH = 200
-"""Minimum number of characters of an article. If no article is long enough, the whole body is used."""
+"""Minimum number of characters of an article. If no article is long enough, the complete body is used."""
 MAX_CHARACTERS = 5_000_000
 """Maximum number of characters of HTML that are converted. The rest is cut off."""
 MAX_TAGS = 150_000
@@ -40,7 +40,7 @@ class Readable(Struct, frozen=True):
 def markdown(page: str, url: str = "") -> Readable:
     """Return the article as Markdown, with absolute links.
 
-    This can block for several seconds, so call it on a worker thread.
+    Must be called on a worker thread, because the conversion can take several seconds.
     """
     import markdownify
 
@@ -55,7 +55,7 @@ def markdown(page: str, url: str = "") -> Readable:
 
 
 def plain(page: str) -> Readable:
-    """Return the article as plain text. This blocks, like `markdown`."""
+    """Return the article as plain text. Must be called on a worker thread, like `markdown`."""
     soup = _soup(page)
     return Readable(
         _title(soup), _without_extra_blank_lines(_article(soup).get_text("\n", strip=True)), _is_cut(page)
@@ -63,7 +63,7 @@ def plain(page: str) -> Readable:
 
 
 def markup(page: str, url: str = "") -> Readable:
-    """Return the page with absolute links, otherwise unchanged. This blocks, like `markdown`."""
+    """Return the page with absolute links, otherwise unchanged. Must be called on a worker thread."""
     soup = _soup(page)
     if not _make_links_absolute(soup, url) or _is_cut(page):
         return Readable(_title(soup), page)
@@ -91,21 +91,22 @@ def _make_links_absolute(soup: Any, url: str) -> bool:
             except ValueError:  # `http://[` and similar invalid links
                 continue
             if absolute != each[attribute]:
-                each[attribute], is_changed = absolute, True
+                each[attribute] = absolute
+                is_changed = True
     return is_changed
 
 
 def _soup(page: str) -> Any:
     import bs4
 
-    return bs4.BeautifulSoup(_head(page), "html.parser")
+    return bs4.BeautifulSoup(_converted_part(page), "html.parser")
 
 
 def _is_cut(page: str) -> bool:
-    return len(_head(page)) < len(page)
+    return len(_converted_part(page)) < len(page)
 
 
-def _head(page: str) -> str:
+def _converted_part(page: str) -> str:
     """Return the part of a page that is converted."""
     head = page[:MAX_CHARACTERS]
     *pieces, rest = head.split("<", MAX_TAGS + 1)

@@ -31,6 +31,7 @@ QUERY_LIMIT = 1_000
 MAX_PAGES = 20
 """Maximum number of pages in a result."""
 TITLE_LENGTH, SNIPPET_LENGTH = 200, 500
+"""Maximum length of a page's title and of its snippet, in characters."""
 
 Status = Literal["ok", "empty", "timeout", "failed"]
 
@@ -93,9 +94,8 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
     answers = await asyncio.gather(
         *(_ask(name, search_text, urls.get(name, ""), timeout_s) for name in engines)
     )
-    return _result(
-        search_text, [status for status, _ in answers], {s.engine: hits for s, hits in answers if hits}
-    )
+    outcomes = [outcome for outcome, _ in answers]
+    return _result(search_text, outcomes, {outcome.engine: hits for outcome, hits in answers if hits})
 
 
 def _engines(names: Sequence[str]) -> Iterable[str]:
@@ -125,14 +125,14 @@ async def _ask(engine: str, query: str, url: str, timeout_s: float) -> tuple[Ask
     return Asked(engine, status, len(hits), duration_ms, reason), hits
 
 
-def _result(query: str, answers: list[Asked], lists: dict[str, list[Hit]]) -> ToolResult[Results]:
-    pages = tuple(merge(lists)[:MAX_PAGES])
-    body = Results(query, pages, tuple(answers))
-    has_failed = all(each.status in ("timeout", "failed") for each in answers)
+def _result(query: str, outcomes: list[Asked], hits_by_engine: dict[str, list[Hit]]) -> ToolResult[Results]:
+    pages = tuple(merge(hits_by_engine)[:MAX_PAGES])
+    body = Results(query, pages, tuple(outcomes))
+    has_failed = all(each.status in ("timeout", "failed") for each in outcomes)
     lines = [_page_lines(number, page) for number, page in enumerate(pages, 1)]
     if not pages:
         lines = ["Every engine failed:" if has_failed else f"Nothing was found for {query!r}."]
-    failed = [each for each in answers if each.reason]
+    failed = [each for each in outcomes if each.reason]
     if failed:
         lines += ["", "Engines without an answer:", *(f"- {each.engine}: {each.reason}" for each in failed)]
     return ToolResult((content.text("\n".join(lines)),), body, is_error=has_failed)
@@ -153,18 +153,18 @@ TRACKERS = frozenset({"gclid", "fbclid", "msclkid", "ref", "ref_src", "igshid", 
 """Query parameters that are used for tracking, in addition to those that begin with `utm_`."""
 
 
-def merge(lists: Mapping[str, Sequence[Hit]]) -> list[FoundPage]:
+def merge(hits_by_engine: Mapping[str, Sequence[Hit]]) -> list[FoundPage]:
     """Return all pages, best first. For title and snippet, the longest text of any engine is used."""
     scores: dict[str, float] = {}
-    hits: dict[str, list[tuple[str, Hit]]] = {}
-    for engine, ranked in lists.items():
-        for rank, hit in enumerate(ranked, 1):
-            key = canonical(hit.url)
-            if not key or engine in (name for name, _ in hits.get(key, ())):
+    hits_by_url: dict[str, list[tuple[str, Hit]]] = {}
+    for engine, hits in hits_by_engine.items():
+        for rank, hit in enumerate(hits, 1):
+            url = canonical(hit.url)
+            if not url or engine in (name for name, _ in hits_by_url.get(url, ())):
                 continue
-            scores[key] = scores.get(key, 0.0) + 1 / (SMOOTHING + rank)
-            hits.setdefault(key, []).append((engine, hit))
-    return [_page(hits[key]) for key in sorted(scores, key=lambda key: -scores[key])]
+            scores[url] = scores.get(url, 0.0) + 1 / (SMOOTHING + rank)
+            hits_by_url.setdefault(url, []).append((engine, hit))
+    return [_page(hits_by_url[url]) for url in sorted(scores, key=lambda url: -scores[url])]
 
 
 def canonical(url: str) -> str:
@@ -188,11 +188,11 @@ def _is_significant(key: str) -> bool:
 
 
 def _page(hits: list[tuple[str, Hit]]) -> FoundPage:
-    _, first = hits[0]
-    title = max((hit.title for _, hit in hits), key=len) or first.url
+    _, first_hit = hits[0]
+    title = max((hit.title for _, hit in hits), key=len) or first_hit.url
     snippet = max((hit.snippet for _, hit in hits), key=len)
     engines = tuple(engine for engine, _ in hits)
-    return FoundPage(title[:TITLE_LENGTH], first.url, snippet[:SNIPPET_LENGTH], engines)
+    return FoundPage(title[:TITLE_LENGTH], first_hit.url, snippet[:SNIPPET_LENGTH], engines)
 
 
 CAPTCHA_TEXTS = (
@@ -235,6 +235,7 @@ It takes the query, the base URL of a mirror (empty for the engine itself) and a
 Raises: EngineError; TimeoutError; any exception of a parser for an unexpected response.
 """
 Parse = Callable[[bytes], list[Hit]]
+"""Function that returns the hits in the body of a response."""
 
 
 def at_mirror(base: str, url: str) -> str:
@@ -263,10 +264,12 @@ def check_page(page: str, hits: list[Hit]) -> None:
 
 
 MAX_BYTES = 4 << 20
+"""Maximum size of a response in bytes."""
 MAX_RESULTS = 20
+"""Maximum number of hits that are used of one engine."""
 AGENT = f"mcpdesk/{__version__}"
-TAG = re.compile(r"<[^>]+>")
-ATOM = "{http://www.w3.org/2005/Atom}"
+HTML_TAG = re.compile(r"<[^>]+>")
+ATOM_NAMESPACE = "{http://www.w3.org/2005/Atom}"
 
 
 def api_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> Search:
@@ -288,6 +291,7 @@ def api_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> Search:
 
 
 async def _get(url: str, parameters: dict[str, str], timeout_s: float) -> bytes:
+    """Return the body of a response. Raises: EngineError, TimeoutError."""
     import aiohttp
 
     try:
@@ -313,7 +317,7 @@ def plain_text(text: Any) -> str:
     """Return a text without tags and entities, on one line."""
     import html  # its table of characters takes a millisecond to load
 
-    return " ".join(html.unescape(TAG.sub("", str(text or ""))).split())
+    return " ".join(html.unescape(HTML_TAG.sub("", str(text or ""))).split())
 
 
 def string_or_empty(value: Any) -> str:
@@ -356,11 +360,11 @@ def arxiv(body: bytes) -> list[Hit]:
         raise ValueError("the feed contains a document type")
     return [
         Hit(
-            plain_text(each.findtext(f"{ATOM}title")),
-            plain_text(each.findtext(f"{ATOM}id")),
-            plain_text(each.findtext(f"{ATOM}summary"))[:500],
+            plain_text(each.findtext(f"{ATOM_NAMESPACE}title")),
+            plain_text(each.findtext(f"{ATOM_NAMESPACE}id")),
+            plain_text(each.findtext(f"{ATOM_NAMESPACE}summary"))[:500],
         )
-        for each in ElementTree.fromstring(body).iter(f"{ATOM}entry")
+        for each in ElementTree.fromstring(body).iter(f"{ATOM_NAMESPACE}entry")
     ]
 
 
@@ -387,6 +391,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _search(name: str, query: str, base: str, timeout_s: float) -> list[Hit]:
+    """Query an engine of the library. Called on a worker thread. Raises: EngineError, TimeoutError."""
     try:
         from ddgs.exceptions import DDGSException, TimeoutException
     except ImportError:
@@ -433,6 +438,7 @@ def _engine_class(name: str) -> Any:
 
 PAGE_ENGINES = ("brave", "duckduckgo", "grokipedia", "mojeek", "startpage", "wikipedia", "yahoo")
 QUERY = "{query}"
+"""Placeholder for the query in the parameters of an engine."""
 ENGINES: dict[str, Search] = {name: page_engine(name) for name in PAGE_ENGINES} | {
     "stackexchange": api_engine(
         "https://api.stackexchange.com/2.3/search/advanced",

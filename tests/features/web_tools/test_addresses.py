@@ -30,16 +30,16 @@ def test_everything_between_is_not(address: str) -> None:
 @pytest.mark.parametrize("host", ["10.1", "0x0a000001", "167772161", "[::ffff:10.0.0.1]"])
 async def test_odd_ways_to_write_an_address_do_not_help(host: str) -> None:
     with pytest.raises(HandlerError, match=r"private network|cannot be found"):
-        await resolve(host.strip("[]"), 80, private=False)
+        await resolve(host.strip("[]"), 80, allows_private=False)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 async def test_pages_of_the_internet_do_not_lead_to_this_machine(host: str) -> None:
-    assert await resolve(host, 80, private=False)
+    assert await resolve(host, 80, allows_private=False)
     with pytest.raises(HandlerError, match="is this machine, which a page of the internet must not open"):
-        await resolve(host, 80, private=False, local=False)
-    assert await resolve(host, 80, private=True, local=False)
+        await resolve(host, 80, allows_private=False, allows_local=False)
+    assert await resolve(host, 80, allows_private=True, allows_local=False)
 
 
 async def test_a_setting_allows_the_rest() -> None:
-    assert await resolve("10.0.0.1", 80, private=True) == ["10.0.0.1"]
+    assert await resolve("10.0.0.1", 80, allows_private=True) == ["10.0.0.1"]

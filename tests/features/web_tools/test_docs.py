@@ -357,7 +357,7 @@ async def test_a_page_of_the_internet_does_not_redirect_to_this_machine(
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("", "is not allowed; http:// and https:// are"),
+        ("", "is not allowed; use a URL with http:// or https://"),
         ("tides", "is not allowed"),
         ("file:///etc/passwd", "is not allowed"),
         ("javascript:alert(1)", "is not allowed"),
