@@ -52,12 +52,14 @@ def translated(message: JSONObject) -> JSONObject:
     """
     method = message["method"]
     if method == "initialize":
-        return message | {"params": _initialize(message.get("params") or {})}
+        return message | {"params": _initialize_params(message.get("params") or {})}
     name = _ALIASES.get(method)
     if name is None:
         return message
     renamed = message | {"method": name}
-    return renamed | {"params": _call(message.get("params") or {})} if method == "callTool" else renamed
+    if method == "callTool":
+        return renamed | {"params": _call_params(message.get("params") or {})}
+    return renamed
 
 
 def mode(params: JSONObject) -> str:
@@ -91,7 +93,7 @@ def accepted(identifier: str) -> JSONObject:
     return {"status": "accepted"} | job_urls(identifier) | body
 
 
-def _initialize(params: JSONObject) -> JSONObject:
+def _initialize_params(params: JSONObject) -> JSONObject:
     offered = params.get("protocolVersion")
     revision = BY_NAME.get(offered) if isinstance(offered, str) else None
     if revision is not None and not revision.is_stateless:
@@ -99,7 +101,7 @@ def _initialize(params: JSONObject) -> JSONObject:
     return params | {"protocolVersion": REVISION.name}
 
 
-def _call(params: JSONObject) -> JSONObject:
+def _call_params(params: JSONObject) -> JSONObject:
     if "stage" not in params and "command" not in params and "name" in params:
         return params
     names = [params.get(key) for key in ("stage", "command")]

@@ -35,7 +35,7 @@ class GatewayDialect(Dialect):
     def __init__(self, push: Callable[[bytes], None] | None, transport: str) -> None:
         """Create the dialect of one peer. Only peers that use WebSocket expect messages about jobs."""
         self._push = push if transport == "websocket" else None
-        self._reporting: set[asyncio.Task[None]] = set()
+        self._report_tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
     def description(
@@ -47,7 +47,7 @@ class GatewayDialect(Dialect):
     def close(self) -> None:
         """Stop reporting jobs, because the peer has disconnected. The jobs continue."""
         self._push = None
-        for task in self._reporting:
+        for task in self._report_tasks:
             task.cancel()
 
     def status(self, method: str, name: str, version: str) -> JSONObject | None:
@@ -111,8 +111,8 @@ class GatewayDialect(Dialect):
         if self._push is None:
             return
         task = asyncio.get_running_loop().create_task(self._report(job, token, outlet))
-        self._reporting.add(task)
-        task.add_done_callback(self._reporting.discard)
+        self._report_tasks.add(task)
+        task.add_done_callback(self._report_tasks.discard)
 
     async def _report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
         """Report on a job until the job has ended. A slow peer does not receive all intermediate states."""

@@ -17,7 +17,7 @@ from mcpdesk.transports.http.websocket import SocketRoutes
 if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint
 
-ALLOWED = {"Allow": "GET, OPTIONS, POST, DELETE"}
+ALLOW_HEADER = {"Allow": "GET, OPTIONS, POST, DELETE"}
 
 
 def gateway_paths(mcp: McpRoutes, sockets: SocketRoutes) -> list[DialectPath]:
@@ -52,7 +52,7 @@ async def _discover(
     request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
 ) -> web.StreamResponse:
     """Return the discovery document."""
-    return json_answer(200, endpoint.in_dialect(GatewayDialect).description(), ALLOWED)
+    return json_answer(200, endpoint.in_dialect(GatewayDialect).description(), ALLOW_HEADER)
 
 
 def _through_gateway(verb: Verb) -> Verb:

@@ -24,7 +24,7 @@ from mcpdesk.features.pictures.terminal_graphics import (
 from mcpdesk.tui.terminal import DeskDriver, driver_of
 
 TIMEOUT_S = 0.5
-"""Seconds to wait for an answer. Then half blocks are drawn, and only later pictures use an answer."""
+"""Seconds to wait for the answers. Without them, half blocks are drawn. Later pictures use late answers."""
 _queries: WeakKeyDictionary[DeskDriver, asyncio.Task[TerminalAnswers]] = WeakKeyDictionary()
 
 
@@ -48,7 +48,8 @@ async def graphics_of(app: App[Any]) -> Graphics:
 
 
 async def _ask(driver: DeskDriver) -> TerminalAnswers:
-    loop, has_answered = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    has_answered = asyncio.Event()
     answers = TerminalAnswers(partial(loop.call_soon_threadsafe, has_answered.set))
     driver.without_replies = answers.extract
     driver.write(QUERY)

@@ -48,9 +48,11 @@ FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "ICO")
 """Supported formats. Other formats are excluded, because some readers of Pillow start programs."""
 INSTALL = "pip install 'mcpdesk[tools]'"
 MAX_BYTES = 20_000_000
+"""Maximum size of a picture in bytes, before it is decoded."""
 MAX_PIXELS = 40_000_000
 """Maximum number of pixels of a decoded picture."""
-_ORIENTATION = 0x0112
+_ORIENTATION_TAG = 0x0112
+"""Number of the EXIF tag with the orientation."""
 _ROTATED_ORIENTATIONS = frozenset({5, 6, 7, 8})
 """EXIF orientations with width and height exchanged."""
 
@@ -135,7 +137,7 @@ def _resizable(image: Image) -> Image:
 
 def _orientation(image: Image) -> int:
     try:
-        return int(image.getexif().get(_ORIENTATION, 1))
+        return int(image.getexif().get(_ORIENTATION_TAG, 1))
     except Exception:  # invalid metadata must not prevent drawing
         return 1
 
@@ -205,8 +207,9 @@ def sixel_rows(image: Image, cell_height: int) -> Iterator[str]:
     """
     from PIL.Image import Quantize
 
-    reduced = image.quantize(colors=256, method=Quantize.FASTOCTREE)
-    palette, pixels = reduced.getpalette() or [], reduced.tobytes()
+    quantized = image.quantize(colors=256, method=Quantize.FASTOCTREE)
+    palette = quantized.getpalette() or []
+    pixels = quantized.tobytes()
     lines = [pixels[start : start + image.width] for start in range(0, len(pixels), image.width)]
     for top in range(0, image.height, cell_height):
         yield _sixels(lines[top : top + cell_height], palette)
@@ -217,9 +220,9 @@ def _sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
 
     `palette` has the red, green and blue value of each number.
     """
-    percent = [round(level / 2.55) for level in palette]
+    percentages = [round(level / 2.55) for level in palette]
     colours = "".join(
-        "#{};2;{};{};{}".format(number, *percent[3 * number : 3 * number + 3])
+        "#{};2;{};{};{}".format(number, *percentages[3 * number : 3 * number + 3])
         for number in sorted(set().union(*lines))
     )
     bands = (_band(lines[top : top + _BAND_HEIGHT]) for top in range(0, len(lines), _BAND_HEIGHT))
@@ -234,8 +237,9 @@ def _band(lines: Sequence[bytes]) -> str:
 
 
 def _one_colour(lines: Sequence[bytes], colour: int) -> str:
-    is_colour = bytes(colour) + b"\x01" + bytes(255 - colour)
-    bits = sum(int.from_bytes(line.translate(is_colour)) << down for down, line in enumerate(lines))
+    """Encode the pixels of one colour in up to six lines."""
+    table = bytes(colour) + b"\x01" + bytes(255 - colour)  # 1 for the colour, 0 for all others
+    bits = sum(int.from_bytes(line.translate(table)) << row for row, line in enumerate(lines))
     sixels = bits.to_bytes(len(lines[0])).translate(_SIXEL_CHARACTERS).rstrip(b"?")
     return _REPETITION.sub(lambda match: b"!%d%b" % (len(match[0]), match[1]), sixels).decode()
 
@@ -296,12 +300,12 @@ a6f0-a6f1 a8e0-a8f1 aab0 aab2-aab3 aab7-aab8 aabe-aabf aac1 fe20-fe26 10a0f 10a3
 """Combining characters for the numbers of rows and columns, as ranges of hex code points."""
 
 
-def _combining() -> list[str]:
-    ranges = [run.split("-") for run in _DIACRITICS.split()]
-    return [chr(code) for run in ranges for code in range(int(run[0], 16), int(run[-1], 16) + 1)]
+def _number_characters() -> list[str]:
+    ranges = [text.split("-") for text in _DIACRITICS.split()]
+    return [chr(code) for ends in ranges for code in range(int(ends[0], 16), int(ends[-1], 16) + 1)]
 
 
-NUMBER_CHARACTERS = _combining()
+NUMBER_CHARACTERS = _number_characters()
 """Combining character of each number."""
 MAX_CELLS = len(NUMBER_CHARACTERS)
 """Maximum number of rows and of columns of one picture."""
@@ -411,9 +415,11 @@ class PictureView(Widget):
         self._error_text = ""
         self._graphics = Graphics()
         self._cells = (0, 0)
+        """Columns and rows of the picture."""
         self._latest_parameters: _Parameters | None = None
         self._drawing: _Drawing | None = None
         self._regions: tuple[Region, Region] | None = None
+        """Regions of the widget and of its visible part, when a large picture was last drawn."""
         self._scroll_timer: Timer | None = None
 
     def on_mount(self) -> None:
@@ -527,7 +533,9 @@ class PictureView(Widget):
             driver.write(deletion(drawing.number))
 
     def _facts_line(self) -> str:
-        facts = f"{self._facts}" if self._facts else "" if self._error_text else "…"
+        facts = "" if self._error_text else "…"
+        if self._facts is not None:
+            facts = str(self._facts)
         is_undrawn = self._graphics.kind is GraphicsKind.WORDS and self._facts is not None
         undrawn_reason = "not drawn: the terminal has no colours" if is_undrawn else ""
         return " · ".join(part for part in (facts, undrawn_reason, self._note) if part)

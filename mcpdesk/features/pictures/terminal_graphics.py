@@ -52,10 +52,8 @@ class Graphics:
         scale = min(columns * cell_width / width, rows * cell_height / height, max_scale)
         if self.kind is GraphicsKind.SIXEL:
             scale = min(scale, (MAX_SIXEL_PIXELS / (width * height)) ** 0.5)
-        picture_columns, picture_rows = (
-            ceil(width * scale / cell_width - _ROUNDING_ERROR),
-            ceil(height * scale / cell_height - _ROUNDING_ERROR),
-        )
+        picture_columns = ceil(width * scale / cell_width - _ROUNDING_ERROR)
+        picture_rows = ceil(height * scale / cell_height - _ROUNDING_ERROR)
         return min(columns, max(1, picture_columns)), min(rows, max(1, picture_rows))
 
     def pixels(self, columns: int, rows: int) -> tuple[int, int]:
@@ -67,8 +65,9 @@ class Graphics:
 
     def within(self, width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
         """Return width and height of a picture scaled into these cells, with its proportions."""
-        pixels_across, pixels_down = self.pixels_per_cell
-        horizontal_scale, vertical_scale = columns * pixels_across / width, rows * pixels_down / height
+        cell_width, cell_height = self.pixels_per_cell
+        horizontal_scale = columns * cell_width / width
+        vertical_scale = rows * cell_height / height
         max_width, max_height = self.pixels(columns, rows)
         scale = min(horizontal_scale, vertical_scale)
         return (
@@ -92,6 +91,7 @@ _ANSWERS = re.compile(
 )
 _PARTIAL_ANSWER = re.compile(r"\x1b(?:_G[^\x1b]*\x1b?|\[6(?:;[\d;]*)?|\[\?[\d;]*)\Z")
 _SIXEL = "4"
+"""Device attribute of a terminal that draws sixels."""
 
 
 class TerminalAnswers:
@@ -104,15 +104,15 @@ class TerminalAnswers:
         self.cell: tuple[int, int] | None = None
         """Width and height of a cell in pixels, if the terminal reported it."""
         self._on_last = on_last
-        self._asked = time.monotonic()
+        self._query_time = time.monotonic()
         self._partial_answer = ""
 
     def extract(self, typed: str) -> str:
-        """Return the typed characters, and store the terminal's answers that arrived between them."""
+        """Return the typed characters without the terminal's answers. The answers are stored."""
         typed, self._partial_answer = self._partial_answer + typed, ""
         typed_keys = _ANSWERS.sub(self._read_answer, typed)
         partial_answer = _PARTIAL_ANSWER.search(typed_keys)
-        if partial_answer is None or time.monotonic() - self._asked > ANSWER_TIMEOUT_S:
+        if partial_answer is None or time.monotonic() - self._query_time > ANSWER_TIMEOUT_S:
             return typed_keys
         self._partial_answer = partial_answer.group()
         return typed_keys[: partial_answer.start()]
