@@ -112,7 +112,7 @@ def page_files() -> dict[str, PageFile]:
 
 
 def _states_script() -> bytes:
-    """Return the module that exports the looks of states: `LOOKS.jobs.failed` is `[glyph, tone, word]`."""
+    """Return the script that exports the looks of states: `LOOKS.jobs.failed` is `[glyph, tone, word]`."""
     looks = {
         table: {state: (look.glyph, look.tone, look.word) for state, look in rows.items()}
         for table, rows in state_looks.LOOK_TABLES.items()
@@ -123,14 +123,15 @@ def _states_script() -> bytes:
 class DashboardRoutes:
     """Dashboard of one HTTP listener."""
 
-    def __init__(self, site: Site, front_end: Callable[[], FrontEnd], page: dict[str, PageFile]) -> None:
+    def __init__(self, site: Site, front_end: Callable[[], FrontEnd], files: dict[str, PageFile]) -> None:
+        """`front_end` returns the core's link. `files` are the files of the page, by name."""
         self._site = site
         self._front_end = front_end
-        self._files = page
+        self._files = files
         self._sign_in = SignIn(site.operator, COOKIE, PATH)
         self._updates: PageUpdates | None = None
         self._creation_lock = asyncio.Lock()
-        self._reads: dict[str, ReadRoute] = {
+        self._read_routes: dict[str, ReadRoute] = {
             "exchange": self._exchange,
             "older": self._older,
             "config": self._config,
@@ -157,8 +158,9 @@ class DashboardRoutes:
             await self._updates.close()
 
     async def _get(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
+        """Answer a request other than POST. `name` is the path below `/dashboard`. Raises: RequestRefused."""
         download_match = DOWNLOAD.fullmatch(name)
-        exists = download_match or name in ("", "events") or name in self._reads
+        exists = download_match is not None or name in ("", "events") or name in self._read_routes
         if request.method not in ("GET", "HEAD"):
             if exists:
                 return method_error(request, ("GET",))
@@ -174,10 +176,11 @@ class DashboardRoutes:
             is_signed_in = self._sign_in.admit(request)
             if name == "events":
                 return await self._events(request, is_signed_in)
-            return await self._reads[name](request)
+            return await self._read_routes[name](request)
         return plain_error(404, f"the dashboard has nothing at {name[:100]!r}")
 
     async def _post(self, request: web.BaseRequest, name: str) -> web.Response:
+        """Execute an action, sign in or sign out. Raises: RequestRefused."""
         require_own_page(request)
         if name == "sign-in":
             return await self._sign_in.sign_in(request)
@@ -212,7 +215,7 @@ class DashboardRoutes:
             return self._updates
 
     def _session(self, request: web.BaseRequest) -> web.Response:
-        """Report if the browser is signed in. The page sends this request before it opens the stream."""
+        """Report whether the browser is signed in. The page sends this request before it opens the stream."""
         try:
             self._sign_in.admit(request)
         except RequestRefused:
@@ -220,6 +223,7 @@ class DashboardRoutes:
         return json_answer(200, b'{"signed_in":true}')
 
     async def _events(self, request: web.BaseRequest, is_signed_in: Callable[[], bool]) -> web.StreamResponse:
+        """Send updates to a page until the page disconnects or is closed."""
         updates = await self._page_updates()
         if len(updates.pages) >= MAX_PAGES:
             updates.make_room()
@@ -268,16 +272,18 @@ class DashboardRoutes:
 
     async def _watch(self, updates: PageUpdates, state: Any) -> web.Response:
         """Change the filter and the job of a page. `state` is the body of the request."""
-        texts = [state.get(name, "") for name in ("page", "filter", "job")] if isinstance(state, dict) else []
-        if not texts or not all(isinstance(text, str) for text in texts):
+        names = ("page", "filter", "job")
+        values: list[Any] = [state.get(name, "") if isinstance(state, dict) else None for name in names]
+        if not all(isinstance(value, str) for value in values):
             return plain_error(400, "page, filter and job must be strings")
-        if len(texts[1]) > MAX_FILTER_LENGTH:
+        page_id, filter_text, job = values
+        if len(filter_text) > MAX_FILTER_LENGTH:
             return plain_error(422, f"a filter has at most {MAX_FILTER_LENGTH} characters")
-        page = updates.pages.get(texts[0])
+        page = updates.pages.get(page_id)
         if page is None:
             return plain_error(404, "that page is not open")
         try:
-            await updates.watch(page, texts[1], texts[2])
+            await updates.watch(page, filter_text, job)
         except DeskError as error:
             return plain_error(422, str(error))
         return json_answer(200, b'{"watched":true}')

@@ -121,7 +121,7 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
         ],
         "request": _side(index, exchange, exchange.request, schema),
         "response": _side(index, final_round, final_round.response, None)
-        or {"missing": _awaited(final_round)},
+        or {"missing": _missing_text(final_round)},
         "events": [_event(index, exchange, frame) for frame in exchange.notifications[-MAX_NOTIFICATIONS:]],
         "events_count": len(exchange.notifications),
         "parts": [row_json(index, part) for part in exchange.parts[-MAX_NOTIFICATIONS:]],
@@ -165,7 +165,7 @@ def _event(index: Index, exchange: Exchange, frame: int) -> Mapping[str, Any]:
     }
 
 
-def _awaited(exchange: Exchange) -> str:
+def _missing_text(exchange: Exchange) -> str:
     """Return the text that is shown for a message that has not arrived."""
     if exchange.status is Status.SENT:
         return ""
@@ -206,8 +206,9 @@ def jobs_json(jobs: tuple[JobView, ...]) -> Json:
 
 def callbacks_json(callbacks: tuple[CallbackView, ...]) -> Json:
     """Return scheduled callbacks by due time, then ended ones, latest first."""
-    scheduled = sorted((one for one in callbacks if one.due is not None), key=lambda one: one.due or 0.0)
-    ended = sorted((one for one in callbacks if one.due is None), key=lambda one: -(one.last_fired or 0.0))
+    scheduled = sorted((each for each in callbacks if each.due is not None), key=lambda each: each.due or 0.0)
+    ended = [each for each in callbacks if each.due is None]
+    ended.sort(key=lambda each: -(each.last_fired or 0.0))
     return {
         "count": len(scheduled),
         "callbacks": [_callback(each) for each in [*scheduled, *ended][:MAX_LINES]],
@@ -224,7 +225,7 @@ def statistics_json(statistics: CallStatistics, definitions: Definitions) -> Jso
 
 def logs_json(lines: Iterable[LogLine]) -> Json:
     """Return log lines, newest first, with secrets masked."""
-    return {"lines": [_line(each) for each in lines][::-1]}
+    return {"lines": [_log_line(each) for each in lines][::-1]}
 
 
 def questions_json(questions: tuple[Question, ...]) -> Json:
@@ -291,7 +292,7 @@ def _callback(callback: CallbackView) -> Json:
     }
 
 
-def _line(line: LogLine) -> Json:
+def _log_line(line: LogLine) -> Json:
     # The text is masked before it is cut, so that no secret is cut in two.
     text = mask_text(line.text[: 4 * MAX_LOG_LINE_LENGTH])
     short_text = text if len(text) <= MAX_LOG_LINE_LENGTH else f"{text[:MAX_LOG_LINE_LENGTH]}…"
@@ -357,9 +358,9 @@ class LatestExchanges:
 
     def before(self, line: int, max_lines: int) -> Mapping[str, Any]:
         """Return up to `max_lines` lines that are older than `line`, newest first."""
-        lines, stop = self._view.lines, self._view.position(line)
-        older = lines[max(0, stop - max_lines) : stop]
-        return {"rows": [row_json(self._index, number) for number in reversed(older)]}
+        end = self._view.position(line)
+        numbers = self._view.lines[max(0, end - max_lines) : end]
+        return {"rows": [row_json(self._index, number) for number in reversed(numbers)]}
 
     def _newest(self) -> list[int]:
         return list(self._view.lines[-PAGE_LINES:])[::-1]
@@ -406,13 +407,14 @@ class LinkBoard:
         self._actions = DashboardActions(link)
         self._cache: dict[str, tuple[object, Any]] = {}
         self._jobs: tuple[int, tuple[JobView, ...]] = (-1, ())
+        """Version of the list of jobs, and the jobs."""
         self._costs = DefinitionCosts(link)
-        self._lines: list[LogLine] = []
+        self._log_lines: list[LogLine] = []
         """Newest log lines, in order of time."""
-        self._last_line = -1
+        self._last_log_number = -1
         self._log_read_at = 0.0
         """Monotonic time of the last read of the log."""
-        self._statistics_read_at = 0.0
+        self._statistics_time = 0.0
         """Monotonic time of the last computation of the statistics."""
 
     def sections(self) -> Mapping[str, Any]:
@@ -420,10 +422,10 @@ class LinkBoard:
         link, view = self._link, self._link.view()
         work = view.work
         jobs, client_count = self._all_jobs(view), connected(view.clients, time())
-        core = (view.servers, view.cores, view.protection, view.api_key_header)
+        core_key = (view.servers, view.cores, view.protection, view.api_key_header)
         rates = tuple(map(int, link.traffic.rates(RATE_PERIOD_S)))
         return {
-            "core": self._cached("core", core, lambda: self._core(view)),
+            "core": self._cached("core", core_key, lambda: self._core(view)),
             "clients": self._cached(
                 "clients", (view.clients, client_count), lambda: clients_json(view.clients, client_count)
             ),
@@ -481,21 +483,21 @@ class LinkBoard:
 
     def _logs(self) -> Any:
         """Return log lines. The result may be up to `LOG_PERIOD_S` seconds old."""
-        if self._last_line < 0 or monotonic() >= self._log_read_at + LOG_PERIOD_S:
+        if self._last_log_number < 0 or monotonic() >= self._log_read_at + LOG_PERIOD_S:
             self._log_read_at = monotonic()
-            if new_lines := self._link.logs(self._last_line):
-                self._last_line = new_lines[-1].number
+            if new_lines := self._link.logs(self._last_log_number):
+                self._last_log_number = new_lines[-1].number
                 # When a core joins, it sends past lines, which may be older than lines of other cores.
-                ordered = sorted((*self._lines, *new_lines), key=attrgetter("time"))
-                self._lines = ordered[-MAX_LINES:]
-        return self._cached("logs", self._last_line, lambda: logs_json(self._lines))
+                ordered = sorted((*self._log_lines, *new_lines), key=attrgetter("time"))
+                self._log_lines = ordered[-MAX_LINES:]
+        return self._cached("logs", self._last_log_number, lambda: logs_json(self._log_lines))
 
     def _statistics(self) -> Any:
         """Return statistics. They are computed at most once in `STATISTICS_PERIOD_S` seconds."""
         statistics, cached, now = self._link.traffic.statistics, self._cache.get("statistics"), monotonic()
-        if cached is not None and now < self._statistics_read_at + STATISTICS_PERIOD_S:
+        if cached is not None and now < self._statistics_time + STATISTICS_PERIOD_S:
             return cached[1]
-        self._statistics_read_at = now
+        self._statistics_time = now
         key = statistics.version, self._costs.version
         return self._cached("statistics", key, lambda: statistics_json(statistics, self._costs.now()))
 
@@ -527,6 +529,7 @@ Arguments = TypeVar("Arguments", bound=msgspec.Struct)
 
 DONE_RESPONSE: Verdict = (200, {"done": True})
 MAX_REASON_LENGTH = 2_000
+"""Maximum length in characters of the reason for declining a question. The rest is cut off."""
 
 
 class AnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -629,11 +632,11 @@ class DashboardActions:
 
     async def fire_callback(self, body: Any, by: str) -> Verdict:
         """Fire a callback now."""
-        return self._callback(body, self._link.fire_callback)
+        return self._act_on_callback(body, self._link.fire_callback)
 
     async def cancel_callback(self, body: Any, by: str) -> Verdict:
         """Cancel a callback."""
-        return self._callback(body, self._link.cancel_callback)
+        return self._act_on_callback(body, self._link.cancel_callback)
 
     async def disconnect(self, body: Any, by: str) -> Verdict:
         """Close the session or the connection of a client."""
@@ -644,13 +647,13 @@ class DashboardActions:
         self._link.disconnect(request.connection)
         return DONE_RESPONSE
 
-    def _callback(self, body: Any, do: Callable[[str, int], None]) -> Verdict:
+    def _act_on_callback(self, body: Any, do: Callable[[str, int], None]) -> Verdict:
         """Call `do(server, number)` for the callback in `body`, unless it has ended."""
         request = _read(body, CallbackArguments)
         matches = (
-            one
-            for one in self._link.callbacks()
-            if (one.server, one.id) == (request.server, request.callback)
+            each
+            for each in self._link.callbacks()
+            if (each.server, each.id) == (request.server, request.callback)
         )
         callback = next(matches, None)
         if callback is None:
@@ -660,10 +663,11 @@ class DashboardActions:
         do(request.server, request.callback)
         return DONE_RESPONSE
 
-    async def _settle(self, question: int, ended: Future[bool]) -> Verdict:
-        """Return the response to an attempt to end a question. `ended` is False if it had already ended."""
+    async def _settle(self, question: int, attempt: Future[bool]) -> Verdict:
+        """Return the response to an attempt to end a question. `attempt` is True if it was successful."""
         try:
-            return DONE_RESPONSE if await asyncio.wrap_future(ended) else _too_late(self._question(question))
+            has_ended_it = await asyncio.wrap_future(attempt)
+            return DONE_RESPONSE if has_ended_it else _too_late(self._question(question))
         except ValueError as error:
             return 422, {"error": str(error)}
 

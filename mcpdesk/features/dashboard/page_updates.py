@@ -33,6 +33,7 @@ MAX_UNREAD_BYTES = 1 << 20
 If a page has more, it receives no updates until it has read them, and then all data again.
 """
 RETRY = b"retry: 2000\n\n"
+"""Field of the stream with which a browser reconnects after two seconds."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class DashboardPage:
         self.stream.put(b"event: %b\ndata: %b\n\n" % (name.encode(), data))
 
     def is_reading_fast(self) -> bool:
-        """Return True if the page reads fast enough. Otherwise mark that it must receive all data again."""
+        """Return True if the page reads fast enough. Otherwise all data are sent again later."""
         if self.stream.queued < MAX_UNREAD_BYTES:
             return True
         self.has_core = self.has_lines = False
@@ -135,6 +136,7 @@ class PageUpdates:
         return self.lines[filter_text]
 
     async def _run(self) -> None:
+        """Update the pages regularly, as long as a page is open."""
         try:
             while self.pages:
                 self._wake.clear()
@@ -175,6 +177,7 @@ class PageUpdates:
         return is_behind
 
     async def _send_core(self) -> None:
+        """Send changed sections to the pages, and all sections to new pages."""
         sections = await self.on_thread(self.board.sections)
         changed = {
             name: (value, encode(value))
@@ -189,29 +192,31 @@ class PageUpdates:
                 page.has_core = True
 
     async def _send_lines(self) -> bool:
+        """Send the lines of the traffic. Return True if older traffic must still be read."""
         filter_texts = {page.filter_text for page in self.pages.values()}
         self.lines = {text: lines for text, lines in self.lines.items() if text in filter_texts}
         is_behind = False
         for text in filter_texts:
             lines = await self._lines(text)
-            changed, every_line = await self.on_thread(
+            changes, all_lines = await self.on_thread(
                 lambda lines: (lines.changes(), lines.everything()), lines
             )
-            is_behind = is_behind or bool(every_line["behind"]) or every_line["done"] < 1
+            is_behind = is_behind or bool(all_lines["behind"]) or all_lines["done"] < 1
             pages = [
                 page for page in self.pages.values() if page.filter_text == text and page.is_reading_fast()
             ]
             needs_all = any(not page.has_lines for page in pages)
-            everything = encode({"filter": text, "all": True, **every_line}) if needs_all else b""
-            changes = encode({"filter": text, **changed}) if changed is not None else b""
+            complete_data = encode({"filter": text, "all": True, **all_lines}) if needs_all else b""
+            changes_data = encode({"filter": text, **changes}) if changes is not None else b""
             for page in pages:
-                data = changes if page.has_lines else everything
+                data = changes_data if page.has_lines else complete_data
                 if data:
                     page.send("traffic", data)
                 page.has_lines = True
         return is_behind
 
     async def _send_output(self) -> None:
+        """Send new output of the job that each page shows."""
         for page in list(self.pages.values()):
             if not page.job or not page.is_reading_fast():
                 continue

@@ -1,4 +1,4 @@
-// The page: signs in where that is asked for, opens the stream, and hands each event to the part it is for.
+// The page: signs in if that is required, opens the stream, and passes each event to one part of the page.
 
 import { byId, setText, span } from "./dom.js";
 import { sparkline } from "./words.js";
@@ -24,17 +24,17 @@ function count(name, number) {
 
 function showRate({ per_second: rates }) {
   const last = rates.slice(-5);
-  const rate = Math.round(last.reduce((sum, one) => sum + one, 0) / last.length);
+  const rate = Math.round(last.reduce((sum, each) => sum + each, 0) / last.length);
   byId("pace").replaceChildren(`${rate}/s `, span("spark", sparkline(rates.slice(-16))));
   byId("pace").querySelector(".spark").setAttribute("aria-hidden", "true");
 }
 
-const SHOWS = {
-  core: told => { showCore(told); count("servers", told.servers.length); },
-  clients: told => { showClients(told); count("clients", told.count); },
-  questions: told => count("questions", showQuestions(told)),
-  jobs: told => count("jobs", showJobs(told)),
-  callbacks: told => count("callbacks", showCallbacks(told)),
+const HANDLERS = {
+  core: data => { showCore(data); count("servers", data.servers.length); },
+  clients: data => { showClients(data); count("clients", data.count); },
+  questions: data => count("questions", showQuestions(data)),
+  jobs: data => count("jobs", showJobs(data)),
+  callbacks: data => count("callbacks", showCallbacks(data)),
   logs: showLogs,
   rate: showRate,
   statistics: showStatistics,
@@ -43,8 +43,8 @@ const SHOWS = {
 };
 
 const stream = new Stream(
-  (name, told) => {
-    SHOWS[name](told);
+  (name, data) => {
+    HANDLERS[name](data);
     if (!performance.getEntriesByName(name).length) performance.mark(name);
   },
   state => {
@@ -61,7 +61,7 @@ const stream = new Stream(
 onFilter(filter => stream.watch({ filter }));
 onFollow(job => stream.watch({ job }).catch(() => {}));
 
-function isIn(isSignedIn) {
+function showMain(isSignedIn) {
   byId("entry").hidden = isSignedIn;
   byId("main").hidden = byId("places").hidden = !isSignedIn;
 }
@@ -69,7 +69,7 @@ function isIn(isSignedIn) {
 function askForKey() {
   stream.close();
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
-  isIn(false);
+  showMain(false);
   byId("sign-out").hidden = true;
   byId("protection").replaceChildren();
   byId("pace").replaceChildren();
@@ -100,8 +100,8 @@ byId("entry-form").addEventListener("submit", async event => {
   byId("main").focus({ preventScroll: true });
 });
 
-// A sign-in link ends with `#sign-in=WORD`. The word is removed from the address bar before it is sent.
-async function takeLink() {
+// Signs in with a link. It ends with `#sign-in=WORD`. The word is removed from the address bar before it is sent.
+async function signInWithLink() {
   const [, word] = /^#sign-in=([\w-]+)$/.exec(location.hash) ?? [];
   if (!word) return false;
   history.replaceState(null, "", location.pathname + location.search);
@@ -110,7 +110,7 @@ async function takeLink() {
   return !problem;
 }
 
-addEventListener("hashchange", async () => { if (await takeLink()) start(); });
+addEventListener("hashchange", async () => { if (await signInWithLink()) start(); });
 
 byId("sign-out").addEventListener("click", async () => {
   await signOut();
@@ -120,10 +120,10 @@ byId("sign-out").addEventListener("click", async () => {
 async function begin() {
   const session = await ask("session");
   if (!session.signed_in) {
-    stream.turn("out");
+    stream.onState("out");
     return;
   }
-  isIn(true);
+  showMain(true);
   byId("sign-out").hidden = false;
   stream.open();
 }
@@ -132,4 +132,4 @@ const start = () => begin().catch(() => stream.lost());
 setInterval(() => { tickQuestions(); tickTraffic(); tickJobs(); tickCallbacks(); tickClients(); }, 500);
 addEventListener("pagehide", () => stream.close());
 addEventListener("pageshow", event => { if (event.persisted) start(); });
-takeLink().then(start);
+signInWithLink().then(start);

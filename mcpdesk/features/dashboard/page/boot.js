@@ -1,4 +1,4 @@
-// The page is painted before its parts are set up. In a tab nobody sees there is nothing to paint.
+// Loads the page's parts after the first paint. A hidden tab is not painted, so there they are loaded at once.
 
 const begin = () => import("./app.js");
 if (document.hidden) begin();

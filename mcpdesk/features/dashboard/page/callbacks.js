@@ -1,20 +1,20 @@
-// Messages that come back at their time.
+// Callbacks: messages that are sent at a set time.
 
 import { arrange, byId, el, setText, span, toast } from "./dom.js";
 import { clean, clock, countdown, now, onReplica, oneLine } from "./words.js";
-import { tell } from "./wire.js";
+import { post } from "./wire.js";
 
 const nodes = new Map();
-let shown = [];
+let shownCallbacks = [];
 const keyOf = callback => `${callback.server}:${callback.id}`;
 
 export function showCallbacks({ callbacks, count }) {
-  shown = callbacks;
+  shownCallbacks = callbacks;
   byId("no-callbacks").hidden = callbacks.length > 0;
   const known = new Set(callbacks.map(keyOf));
   for (const key of nodes.keys()) if (!known.has(key)) nodes.delete(key);
   arrange(byId("callback-list"), callbacks, callback => {
-    const node = nodes.get(keyOf(callback)) ?? made(callback);
+    const node = nodes.get(keyOf(callback)) ?? createNode(callback);
     fill(node, callback);
     return node;
   });
@@ -22,17 +22,17 @@ export function showCallbacks({ callbacks, count }) {
 }
 
 export function tickCallbacks() {
-  for (const callback of shown) if (callback.due !== null) setText(nodes.get(keyOf(callback)).querySelector(".due"), due(callback));
+  for (const callback of shownCallbacks) if (callback.due !== null) setText(nodes.get(keyOf(callback)).querySelector(".due"), due(callback));
 }
 
 const due = callback => `in ${countdown(callback.due - now())}`.replace("in now", "now");
 
-function made(callback) {
+function createNode(callback) {
   const label = clean(callback.message).slice(0, 60);
   const act = name => async () => {
     try {
-      await tell(name, { server: callback.server, callback: callback.id });
-      toast(name === "fire-callback" ? "Fired." : "It will not come back.");
+      await post(name, { server: callback.server, callback: callback.id });
+      toast(name === "fire-callback" ? "Fired." : "Cancelled.");
     } catch (error) {
       toast(error.message, true);
     }
@@ -49,7 +49,7 @@ function made(callback) {
 }
 
 function fill(node, callback) {
-  const put = (kind, text) => { const one = node.querySelector(`.${kind}`); setText(one, text); one.hidden = !text; };
+  const put = (kind, text) => { const part = node.querySelector(`.${kind}`); setText(part, text); part.hidden = !text; };
   const isOver = callback.due === null;
   put("due", isOver ? (callback.cancelled ? "⊘ cancelled" : "✓ over") : due(callback));
   put("of", `${callback.number} of ${oneLine(onReplica(callback.server, callback.replica))}${callback.peer ? ` by ${oneLine(callback.peer)}` : ""}`);

@@ -1,21 +1,21 @@
-// Who is connected.
+// Clients of the servers.
 
 import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
 import { count, duration, now, onReplica, oneLine, since } from "./words.js";
 import { LOOKS } from "./states.js";
-import { tell } from "./wire.js";
+import { post } from "./wire.js";
 
-const QUIET_S = 60;
+const QUIET_S = 60;  // seconds after the last message, from which a client is shown as quiet
 const nodes = new Map();
-let shown = [];
+let shownClients = [];
 
 export function showClients({ clients, count: total }) {
-  shown = clients;
+  shownClients = clients;
   byId("no-clients").hidden = clients.length > 0;
   const known = new Set(clients.map(client => client.connection));
   for (const key of nodes.keys()) if (!known.has(key)) nodes.delete(key);
   arrange(byId("client-list"), clients, client => {
-    const node = nodes.get(client.connection) ?? made(client);
+    const node = nodes.get(client.connection) ?? createNode(client);
     fill(node, client);
     return node;
   });
@@ -23,10 +23,10 @@ export function showClients({ clients, count: total }) {
 }
 
 export function tickClients() {
-  for (const client of shown) showTimes(nodes.get(client.connection), client);
+  for (const client of shownClients) showTimes(nodes.get(client.connection), client);
 }
 
-function made(client) {
+function createNode(client) {
   const node = el("li", {},
     el("div", { class: "told" },
       el("div", { class: "top" }, span("name", ""), span("presence muted", ""), span("since muted", ""),
@@ -37,7 +37,7 @@ function made(client) {
 }
 
 function fill(node, client) {
-  const put = (kind, text) => { const one = node.querySelector(`.${kind}`); if (one) { setText(one, text); one.hidden = !text; } };
+  const put = (kind, text) => { const part = node.querySelector(`.${kind}`); if (part) { setText(part, text); part.hidden = !text; } };
   put("name", oneLine(client.name || "no name"));
   put("of", oneLine(client.name));
   put("where", oneLine(onReplica(client.transport ? `${client.server} over ${client.transport}` : client.server, client.replica)));
@@ -68,7 +68,7 @@ async function disconnect(client) {
   const name = oneLine(client.name || "the client");
   if (!await isMeant("Disconnect the client?", `${name} loses its session or connection; its running calls end.`, "Disconnect")) return;
   try {
-    await tell("disconnect", { connection: client.connection });
+    await post("disconnect", { connection: client.connection });
     toast(`Disconnected ${name}.`);
   } catch (error) {
     toast(error.message, true);

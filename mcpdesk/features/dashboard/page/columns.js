@@ -1,11 +1,11 @@
-// The columns of the traffic, from the left. This list makes the heads, the cells of a row, and the grid.
+// Columns of the traffic, from left to right. The headings, the cells of a row and the grid are made from this list.
 
 import { byId, el, setText, span } from "./dom.js";
 import { clock, duration, now, oneLine, size } from "./words.js";
 import { LOOKS } from "./states.js";
 
-const LARGE = 1 << 20;
-const LAYOUTS = ["wide", "82rem", "72rem", "58rem"];  // the same names are in style.css
+const LARGE_BYTES = 1 << 20;
+const LAYOUTS = ["wide", "82rem", "72rem", "58rem"];  // style.css uses the same names
 
 // name: class of the cells
 // widths: track of the grid in each layout; "" leaves the column out
@@ -26,7 +26,7 @@ const COLUMNS = [
     kind: row => statusOf(row)[1] },
   { name: "took", title: "took", widths: ["9ch", "9ch", "9ch", "8ch"], look: "right", cell: tookText, kind: row => row.slow ? "warn" : "", ticks: true },
   { name: "size", title: "size", widths: ["9ch", "9ch", "8ch", ""], look: "muted right",
-    cell: row => `${row.size >= LARGE ? "▲" : ""}${size(row.size)}`, kind: row => row.size >= LARGE ? "warn" : "" },
+    cell: row => `${row.size >= LARGE_BYTES ? "▲" : ""}${size(row.size)}`, kind: row => row.size >= LARGE_BYTES ? "warn" : "" },
   { name: "revision", title: "revision, era", widths: ["20ch", "10ch", "", ""], look: "muted", cell: row => oneLine(row.revision) },
 ];
 

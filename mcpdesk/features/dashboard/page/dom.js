@@ -1,4 +1,4 @@
-// Elements made and filled. Text goes in as text: nothing here can turn it into markup.
+// Creates and fills elements. Texts are inserted as text nodes, so they cannot become markup.
 
 export const byId = id => document.getElementById(id);
 
@@ -21,41 +21,41 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Makes the children of `parent` those of `keys`, in their order. What stays is moved, never made anew, so
-// that focus and selection stay where they are.
+// Replaces the children of `parent` by the nodes of `keys`, in the same order. Nodes that remain are moved and not
+// created again, so that focus and selection do not change.
 export function arrange(parent, keys, nodeOf) {
-  const wanted = new Set();
-  let at = parent.firstElementChild;
+  const newChildren = new Set();
+  let next = parent.firstElementChild;
   for (const key of keys) {
     const node = nodeOf(key);
-    wanted.add(node);
-    if (node === at) at = at.nextElementSibling;
+    newChildren.add(node);
+    if (node === next) next = next.nextElementSibling;
     else {
-      const hadFocus = node.contains(document.activeElement) && document.activeElement;
-      parent.insertBefore(node, at);
-      if (hadFocus) hadFocus.focus({ preventScroll: true });
+      const focused = node.contains(document.activeElement) && document.activeElement;
+      parent.insertBefore(node, next);
+      if (focused) focused.focus({ preventScroll: true });
     }
   }
-  for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();
+  for (const child of [...parent.children]) if (!newChildren.has(child)) child.remove();
 }
 
 const openDialog = () => document.querySelector("dialog[open]");
 
-// A line in the corner, read out; gone after a while.
+// Shows a line in the corner for some seconds. Screen readers read it.
 export function toast(text, isBad = false) {
-  const place = byId("toast"), home = openDialog() ?? document.body;
-  if (place.parentElement !== home) home.append(place);
+  const list = byId("toast"), parent = openDialog() ?? document.body;
+  if (list.parentElement !== parent) parent.append(list);
   const line = el("p", { class: isBad ? "bad" : "" }, text);
-  place.append(line);
-  while (place.children.length > 4) place.firstElementChild.remove();
+  list.append(line);
+  while (list.children.length > 4) list.firstElementChild.remove();
   setTimeout(() => line.remove(), isBad ? 10000 : 6000);
 }
 
-// Read out only.
+// Lets screen readers read a text that is not shown.
 export function say(text) {
-  const place = byId("said");
-  place.textContent = "";
-  setTimeout(() => { place.textContent = text; }, 50);
+  const region = byId("said");
+  region.textContent = "";
+  setTimeout(() => { region.textContent = text; }, 50);
 }
 
 export async function copy(text, what) {
@@ -70,7 +70,7 @@ export async function copy(text, what) {
   }
 }
 
-// Asks before something is lost; the answer is yes or no.
+// Asks the person to confirm an action. Returns a promise of true or false.
 export function isMeant(title, text, yes) {
   const dialog = byId("sure");
   setText(byId("sure-title"), title);

@@ -1,4 +1,4 @@
-// One exchange in full, in a drawer: both messages, what HTTP said around them, what came along.
+// Dialog with one exchange: both messages, their HTTP heads, and the notifications during the exchange.
 
 import { byId, copy, el, setText, span } from "./dom.js";
 import { clean, clock, duration, oneLine, size, onReplica } from "./words.js";
@@ -6,28 +6,28 @@ import { ask } from "./wire.js";
 import { message, statusOf, tookText } from "./columns.js";
 import { exchangesInSight, focusOn } from "./traffic.js";
 
-const COLOURED = 60_000;  // characters beyond which JSON stays in one colour
+const MAX_COLOURED_LENGTH = 60_000;  // maximum number of characters of JSON that is shown in colours
 const TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 const dialog = byId("exchange"), body = byId("exchange-body"), title = byId("exchange-title");
-let shown = null, seen = "";
+let shownNumber = null, shownStatus = "";
 
 export async function openExchange(number) {
-  shown = number;
+  shownNumber = number;
   if (!dialog.open) { body.replaceChildren(); title.textContent = "…"; dialog.showModal(); title.focus(); }
   await load(number);
 }
 
-// The line of an exchange changed: what is open is looked at again.
+// Loads the shown exchange again if its status has changed.
 export function exchangeChanged(row) {
-  if (dialog.open && row.n === shown && seen && row.status !== seen) load(row.n);
+  if (dialog.open && row.n === shownNumber && shownStatus && row.status !== shownStatus) load(row.n);
 }
 
 async function load(number) {
   try {
-    const told = await ask("exchange", { number: String(number) });
-    if (number !== shown) return;
-    seen = told.row.status;
-    show(told);
+    const data = await ask("exchange", { number: String(number) });
+    if (number !== shownNumber) return;
+    shownStatus = data.row.status;
+    show(data);
   } catch (error) {
     body.replaceChildren(el("p", { class: "problem" }, error.message));
   }
@@ -36,24 +36,24 @@ async function load(number) {
   byId("exchange-older").disabled = at < 0 || at >= order.length - 1;
 }
 
-function show(told) {
-  const { row } = told, [glyph, kind, word] = statusOf(row);
+function show(data) {
+  const { row } = data, [glyph, kind, word] = statusOf(row);
   title.replaceChildren(...message(row), " ", span(kind, `${glyph} ${word}`.trim()), ` ${tookText(row)}`);
   const facts = [`${oneLine(row.peer)} ${row.out ? "←" : "→"} ${oneLine(onReplica(row.server || "server", row.replica))}`, clock(row.time),
-    row.id === null ? "" : `#${oneLine(row.id)}`, size(row.size), oneLine(row.revision), told.transport, row.more];
+    row.id === null ? "" : `#${oneLine(row.id)}`, size(row.size), oneLine(row.revision), data.transport, row.more];
   body.replaceChildren(
     el("p", { class: "muted" }, facts.filter(Boolean).join(" · ")),
     row.slow ? el("p", { class: "warn" }, "▲ slow for its kind") : "",
-    ...phases(told.phases),
-    told.curl ? el("p", { class: "tools" }, el("button", { type: "button", onclick: () => copy(told.curl, "the curl command, secrets masked") }, "Copy as curl")) : "",
-    ...side(row.kind === "notification" ? "Notification" : "Request", told.request),
-    ...side("Response", told.response),
-    ...events(told),
-    ...parts(told.parts));
+    ...phases(data.phases),
+    data.curl ? el("p", { class: "tools" }, el("button", { type: "button", onclick: () => copy(data.curl, "the curl command, secrets masked") }, "Copy as curl")) : "",
+    ...side(row.kind === "notification" ? "Notification" : "Request", data.request),
+    ...side("Response", data.response),
+    ...events(data),
+    ...parts(data.parts));
   body.scrollTop = 0;
 }
 
-// Where the time went, as one bar and in words.
+// Time of each phase, as a bar and in words.
 function phases(spans) {
   if (spans.length < 2) return [];
   const bars = spans.map(({ kind, seconds }) => {
@@ -65,14 +65,14 @@ function phases(spans) {
   return [el("div", { class: "phases", "aria-hidden": "true" }, bars), el("p", { class: "muted" }, words)];
 }
 
-function side(name, told) {
-  if (!told || told.missing === "") return [];
-  if (told.missing) return [el("h3", {}, name), el("p", { class: "muted" }, told.missing)];
+function side(name, data) {
+  if (!data || data.missing === "") return [];
+  if (data.missing) return [el("h3", {}, name), el("p", { class: "muted" }, data.missing)];
   return [
-    el("div", { class: "side" }, el("h3", {}, name), el("button", { type: "button", class: "quiet", onclick: () => copy(told.text, `the ${name.toLowerCase()}`) }, "Copy", span("hidden", ` the ${name.toLowerCase()}`))),
-    told.problem ? el("p", { class: "warn" }, clean(told.problem)) : "",
-    el("pre", { class: "json", tabindex: "0", "aria-label": name }, ...coloured(clean(told.text))),
-    told.http ? http(told.http) : "",
+    el("div", { class: "side" }, el("h3", {}, name), el("button", { type: "button", class: "quiet", onclick: () => copy(data.text, `the ${name.toLowerCase()}`) }, "Copy", span("hidden", ` the ${name.toLowerCase()}`))),
+    data.problem ? el("p", { class: "warn" }, clean(data.problem)) : "",
+    el("pre", { class: "json", tabindex: "0", "aria-label": name }, ...coloured(clean(data.text))),
+    data.http ? http(data.http) : "",
   ];
 }
 
@@ -81,35 +81,35 @@ function http({ line, headers }) {
     el("dd", { class: "line" }, clean(line)), headers.map(([name, value]) => [el("dt", {}, clean(name)), el("dd", {}, clean(value))])));
 }
 
-function events(told) {
-  if (!told.events_count) return [];
-  return [el("h3", {}, `Came along: ${told.events_count}`), el("ol", { class: "events" }, told.events.map(event =>
+function events(data) {
+  if (!data.events_count) return [];
+  return [el("h3", {}, `Notifications: ${data.events_count}`), el("ol", { class: "events" }, data.events.map(event =>
     el("li", {}, span("muted", event.after_s === null ? "" : `+${duration(event.after_s)} `), oneLine(event.method), el("pre", { class: "json" }, ...coloured(clean(event.text))))))];
 }
 
 function parts(rows) {
   if (!rows.length) return [];
-  return [el("h3", {}, "Belongs to it"), el("ol", { class: "events" }, rows.map(row => el("li", {},
+  return [el("h3", {}, "Parts"), el("ol", { class: "events" }, rows.map(row => el("li", {},
     el("button", { type: "button", class: "quiet", onclick: () => openExchange(row.n) }, clock(row.time), " ", ...message(row)), " ", statusOf(row)[2])))];
 }
 
-// JSON in colours: pieces of text in elements of their own.
+// Returns JSON as texts, and as elements with the class of their colour.
 function coloured(text) {
-  if (text.length > COLOURED) return [text];
+  if (text.length > MAX_COLOURED_LENGTH) return [text];
   const pieces = [];
-  let at = 0;
-  for (const found of text.matchAll(TOKENS)) {
-    if (found.index > at) pieces.push(text.slice(at, found.index));
-    at = found.index + found[0].length;
-    if (found[2]) pieces.push(span("key", found[1]), found[2]);
-    else pieces.push(span(found[1] ? "text" : "other", found[0]));
+  let end = 0;
+  for (const match of text.matchAll(TOKENS)) {
+    if (match.index > end) pieces.push(text.slice(end, match.index));
+    end = match.index + match[0].length;
+    if (match[2]) pieces.push(span("key", match[1]), match[2]);
+    else pieces.push(span(match[1] ? "text" : "other", match[0]));
   }
-  pieces.push(text.slice(at));
+  pieces.push(text.slice(end));
   return pieces;
 }
 
 function step(by) {
-  const order = exchangesInSight(), next = order[order.indexOf(shown) + by];
+  const order = exchangesInSight(), next = order[order.indexOf(shownNumber) + by];
   if (next !== undefined) openExchange(next);
 }
 
@@ -117,4 +117,4 @@ byId("exchange-newer").addEventListener("click", () => step(-1));
 byId("exchange-older").addEventListener("click", () => step(1));
 byId("exchange-close").addEventListener("click", () => dialog.close());
 dialog.addEventListener("click", event => { if (event.target === dialog) dialog.close(); });
-dialog.addEventListener("close", () => { const number = shown; shown = null; seen = ""; focusOn(number); });
+dialog.addEventListener("close", () => { const number = shownNumber; shownNumber = null; shownStatus = ""; focusOn(number); });

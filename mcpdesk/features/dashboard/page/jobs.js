@@ -1,23 +1,23 @@
-// Work that outlives its call: how it stands, its output as it comes, and its end.
+// Jobs: their states, progress, output and files.
 
 import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
 import { clock, duration, grouped, now, oneLine, printed, size, onReplica } from "./words.js";
 import { LOOKS } from "./states.js";
-import { tell } from "./wire.js";
+import { post } from "./wire.js";
 
-const MOST = 200_000;  // characters of output kept in the page
+const MAX_OUTPUT_LENGTH = 200_000;  // maximum number of characters of output in the page
 const nodes = new Map();
-let shown = [], followed = "", watch = () => {};
+let shownJobs = [], followedJob = "", watch = () => {};
 
 export const onFollow = follow => { watch = follow; };
 
 export function showJobs({ jobs, running }) {
-  shown = jobs;
+  shownJobs = jobs;
   byId("no-jobs").hidden = jobs.length > 0;
   const known = new Set(jobs.map(job => job.id));
   for (const key of nodes.keys()) if (!known.has(key)) nodes.delete(key);
   arrange(byId("job-list"), jobs, job => {
-    const node = nodes.get(job.id) ?? made(job);
+    const node = nodes.get(job.id) ?? createNode(job);
     fill(node, job);
     return node;
   });
@@ -25,10 +25,10 @@ export function showJobs({ jobs, running }) {
 }
 
 export function tickJobs() {
-  for (const job of shown) if (!job.over) setText(nodes.get(job.id).querySelector(".took"), duration(now() - job.started));
+  for (const job of shownJobs) if (!job.over) setText(nodes.get(job.id).querySelector(".took"), duration(now() - job.started));
 }
 
-function made(job) {
+function createNode(job) {
   const output = `output-${nodes.size}-${Date.now()}`;
   const node = el("li", { "data-job": job.id },
     el("div", { class: "told" },
@@ -46,7 +46,7 @@ function made(job) {
 }
 
 function fill(node, job) {
-  const put = (kind, text) => { const one = node.querySelector(`.${kind}`); setText(one, text); one.hidden = !text; };
+  const put = (kind, text) => { const part = node.querySelector(`.${kind}`); setText(part, text); part.hidden = !text; };
   const [glyph, kind] = LOOKS.jobs[job.state] ?? ["·", "muted"];
   const state = node.querySelector(".state");
   state.className = `state ${kind}`;
@@ -67,25 +67,25 @@ function fill(node, job) {
   node.querySelector(".stop").hidden = job.over;
 }
 
-// What a call made is known when it is over, and does not change any more. The core says what to call a download.
+// Lists the files of an ended job, which no longer change. The server chooses the name of a downloaded file.
 function showFiles(list, job) {
   list.hidden = !job.over || !job.made.length;
   if (list.hidden || list.childElementCount) return;
-  const place = `/dashboard/jobs/${encodeURIComponent(job.id)}/download`;
+  const url = `/dashboard/jobs/${encodeURIComponent(job.id)}/download`;
   const line = (words, query, bytes) =>
-    el("li", {}, el("a", { href: place + query, download: "", onclick: event => fetchFile(event, job.id) }, words), " ", span("muted", size(bytes)));
+    el("li", {}, el("a", { href: url + query, download: "", onclick: event => fetchFile(event, job.id) }, words), " ", span("muted", size(bytes)));
   if (job.made_count > 1) list.append(line(`all ${grouped(job.made_count)} in one archive`, "", job.made_bytes));
   list.append(...job.made.map(file => line(oneLine(file.name), `?file=${encodeURIComponent(file.name)}`, file.size)));
   const more = job.made_count - job.made.length;
   if (more) list.append(el("li", { class: "muted" }, `and ${grouped(more)} more, in the archive`));
 }
 
-// A link cannot send the page key: its address gets a ticket for the files of this job.
+// Downloads a file. A link cannot send the page key, so a ticket for the files of this job is added to its address.
 async function fetchFile(event, job) {
   event.preventDefault();
   const url = new URL(event.currentTarget.href);
   try {
-    const { ticket } = await tell("download", { job });
+    const { ticket } = await post("download", { job });
     url.searchParams.set("ticket", ticket);
     el("a", { href: url.href, download: "" }).click();
   } catch (error) {
@@ -93,29 +93,29 @@ async function fetchFile(event, job) {
   }
 }
 
-// Unfold the output of a job, or fold it again. One is open at a time.
+// Shows the output of a job, or hides it. Only the output of one job is shown at a time.
 function follow(id) {
-  followed = followed === id ? "" : id;
+  followedJob = followedJob === id ? "" : id;
   for (const [key, node] of nodes) {
-    const is = key === followed, output = node.querySelector(".output");
-    node.querySelector(".show").setAttribute("aria-expanded", String(is));
-    output.hidden = !is;
-    if (is) output.textContent = "Waiting for output…";
+    const isFollowed = key === followedJob, output = node.querySelector(".output");
+    node.querySelector(".show").setAttribute("aria-expanded", String(isFollowed));
+    output.hidden = !isFollowed;
+    if (isFollowed) output.textContent = "Waiting for output…";
   }
-  watch(followed);
+  watch(followedJob);
 }
 
 export function showOutput({ job, none, fresh, text, start, last }) {
   const node = nodes.get(job);
-  if (!node || job !== followed) return;
+  if (!node || job !== followedJob) return;
   const output = node.querySelector(".output");
   if (none) {
-    output.textContent = "This job writes no output of its own.";
+    output.textContent = "This job has no separate output.";
     return;
   }
   const isAtEnd = output.scrollHeight - output.scrollTop - output.clientHeight < 24;
   if (fresh) node.written = start ? `[${size(start)} before this are not shown]\n` : "";
-  node.written = (node.written + text).slice(-MOST);
+  node.written = (node.written + text).slice(-MAX_OUTPUT_LENGTH);
   setText(output, printed(node.written) || (last ? "It wrote nothing." : "Nothing was written so far."));
   if (isAtEnd || fresh) output.scrollTop = output.scrollHeight;
 }
@@ -123,7 +123,7 @@ export function showOutput({ job, none, fresh, text, start, last }) {
 async function stop(job) {
   if (!await isMeant("Cancel the job?", `${oneLine(job.name)} ends with everything it started.`, "Cancel the job")) return;
   try {
-    await tell("cancel-job", { job: job.id });
+    await post("cancel-job", { job: job.id });
     toast("The job is being ended.");
   } catch (error) {
     toast(error.message, true);

@@ -1,4 +1,4 @@
-// The newest lines of the log, of every replica where there are several.
+// Newest lines of the log, of all replicas.
 
 import { arrange, byId, el, span } from "./dom.js";
 import { clean, clock, oneLine } from "./words.js";
@@ -11,12 +11,12 @@ export function showLogs({ lines }) {
   const known = new Set(lines.map(line => line.number));
   for (const number of nodes.keys()) if (!known.has(number)) nodes.delete(number);
   arrange(byId("log-list"), lines, line => {
-    if (!nodes.has(line.number)) nodes.set(line.number, made(line));
+    if (!nodes.has(line.number)) nodes.set(line.number, createNode(line));
     return nodes.get(line.number);
   });
 }
 
-function made(line) {
+function createNode(line) {
   const source = line.tool || line.source.split(".").pop();
   const from = [line.replica, line.server, source].filter(Boolean).map(oneLine).join(" · ");
   return el("li", {},

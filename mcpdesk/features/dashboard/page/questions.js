@@ -1,22 +1,22 @@
-// Questions for a person, with everything needed to answer them here. The first answer wins, wherever it is.
+// Questions to a person, with forms for their answers. The first answer counts, here or at another screen.
 
 import { arrange, byId, el, say, setText, span, toast } from "./dom.js";
 import { clean, now, oneLine, since, onReplica } from "./words.js";
-import { tell } from "./wire.js";
+import { post } from "./wire.js";
 
 const SOON_S = 60;
-const forms = new Map();  // by the question's number; kept as they are until it ends, with what was written
-const mine = new Set();
-let shown = [];
+const forms = new Map();  // form by the question's number; it keeps the typed text until the question ends
+const mine = new Set();  // numbers of the questions that were answered here
+let shownQuestions = [];
 
 export function showQuestions({ waiting, ended }) {
-  shown = waiting;
+  shownQuestions = waiting;
   const numbers = new Set(waiting.map(question => question.id));
   const lost = [...forms.keys()].filter(id => !numbers.has(id));
   const hadFocus = lost.some(id => forms.get(id).contains(document.activeElement));
   for (const id of lost) {
     forms.delete(id);
-    tellEnd(ended.find(question => question.id === id), id);
+    announceEnd(ended.find(question => question.id === id), id);
   }
   const fresh = waiting.filter(question => !forms.has(question.id));
   arrange(byId("waiting"), waiting, question => {
@@ -38,7 +38,7 @@ function titleOfAll() {
 }
 
 export function tickQuestions() {
-  for (const question of shown) {
+  for (const question of shownQuestions) {
     const left = question.deadline - now();
     const lasting = seconds => since(seconds).replaceAll(" ", "\u00a0");
     const text = ` asks · waiting ${lasting(now() - question.asked)}${left < SOON_S ? ` · ${lasting(left)} left` : ""}`;
@@ -46,7 +46,7 @@ export function tickQuestions() {
   }
 }
 
-function tellEnd(question, id) {
+function announceEnd(question, id) {
   const isMine = mine.delete(id);
   if (!question) return toast("The question no longer exists.");
   const who = oneLine(question.asker);
@@ -56,13 +56,13 @@ function tellEnd(question, id) {
 }
 
 function showEnded(ended) {
-  const place = byId("ended");
-  place.hidden = ended.length === 0;
-  place.querySelector("ul").replaceChildren(...ended.map(question => {
-    const said = question.answers.flatMap(answer => [...answer.selected, answer.other]).filter(Boolean).join(", ");
+  const section = byId("ended");
+  section.hidden = ended.length === 0;
+  section.querySelector("ul").replaceChildren(...ended.map(question => {
+    const answerText = question.answers.flatMap(answer => [...answer.selected, answer.other]).filter(Boolean).join(", ");
     const by = question.by ? ` by ${oneLine(question.by)}` : "";
     return el("li", {}, el("b", {}, oneLine(question.question)), ` ${oneLine(question.asker)} · ${question.word}${by} after ${since(question.ended - question.asked)}`,
-      said ? `: ${oneLine(said)}` : question.reason ? `: ${oneLine(question.reason)}` : "");
+      answerText ? `: ${oneLine(answerText)}` : question.reason ? `: ${oneLine(question.reason)}` : "");
   }));
 }
 
@@ -83,7 +83,7 @@ function form(question) {
   return node;
 }
 
-// A call that wants to go on: what it would do, and three ways to say so.
+// A call that needs approval: a description of its effects. `approvalDeeds` returns the buttons.
 function approvalPage(page, id) {
   return el("fieldset", { "aria-describedby": `${id}-detail` }, el("legend", {}, clean(page.question), page.header && span("header", oneLine(page.header))),
     page.detail && el("pre", { class: "detail", id: `${id}-detail`, tabindex: "0", "aria-label": "What it would do" }, clean(page.detail)));
@@ -105,7 +105,7 @@ function deeds(question, problem) {
   return withReason(question, problem, [answer], question.may_cancel ? [close] : [], "Decline", "", "");
 }
 
-// Refusing opens a line for the reason; it may stay empty.
+// Returns the buttons of a form. The button for refusal opens a field for the reason, which may be empty.
 function withReason(question, problem, before, after, word, kind, hint) {
   const id = `reason-${question.id}`;
   const input = el("input", { id, type: "text", maxlength: "2000", autocomplete: "off" });
@@ -135,7 +135,7 @@ function pagePart(page, id, isOneOfSeveral) {
   return set;
 }
 
-// What to read first: a hint, or a text of its own.
+// Returns the text to read before answering: a short hint, or a separate block.
 function detail(text, id) {
   const isShort = text.length < 160 && !text.includes("\n");
   if (isShort) return el("p", { class: "detail", id }, clean(text));
@@ -160,14 +160,14 @@ function inputMode(rules) {
   return { email: { inputmode: "email" }, uri: { inputmode: "url" }, date: { placeholder: "2026-07-28" } }[rules.format] ?? {};
 }
 
-// The link itself is shown, its host emphasised. What is no link of the web is not opened here.
+// Shows a link as text, with its host emphasized. Only links with http or https can be opened.
 function link(page) {
-  let place = null;
-  try { place = new URL(page.link); } catch { /* shown as text */ }
-  const isWeb = place && ["http:", "https:"].includes(place.protocol);
+  let url = null;
+  try { url = new URL(page.link); } catch { /* shown as text */ }
+  const isWeb = url && ["http:", "https:"].includes(url.protocol);
   const parts = [];
-  const at = isWeb ? page.link.toLowerCase().indexOf(place.host.toLowerCase()) : -1;
-  if (at >= 0) parts.push(clean(page.link.slice(0, at)), el("b", {}, clean(page.link.slice(at, at + place.host.length))), clean(page.link.slice(at + place.host.length)));
+  const hostStart = isWeb ? page.link.toLowerCase().indexOf(url.host.toLowerCase()) : -1;
+  if (hostStart >= 0) parts.push(clean(page.link.slice(0, hostStart)), el("b", {}, clean(page.link.slice(hostStart, hostStart + url.host.length))), clean(page.link.slice(hostStart + url.host.length)));
   else parts.push(clean(page.link));
   return el("div", {},
     isWeb ? el("a", { class: "link", href: page.link, target: "_blank", rel: "noopener noreferrer" }, parts, span("hidden", " (opens a new tab)")) : el("p", { class: "link" }, parts),
@@ -191,7 +191,7 @@ async function send(question, name, given, problem) {
   mine.add(question.id);
   node.setAttribute("aria-busy", "true");
   try {
-    await tell(name, { question: question.id, ...given });
+    await post(name, { question: question.id, ...given });
   } catch (error) {
     mine.delete(question.id);
     if (error.problems) {

@@ -1,4 +1,4 @@
-// The hosted servers: where they are, what they offer, and what to copy for a client.
+// Hosted servers: their addresses, their items, and configurations of clients to copy.
 
 import { byId, copy, el, span, toast } from "./dom.js";
 import { clean, count, oneLine } from "./words.js";
@@ -23,29 +23,29 @@ const TOKENS = {
   offline: PROTECTIONS.offline,
 };
 const TOKEN = ["●", "good", "token", "Callers need a token."];
-const opened = new Set();  // details that were unfolded, by server and title
+const opened = new Set();  // open details, by server and title
 let core = { servers: [] };
 
 export const servers = () => core.servers;
-// Headers a caller of the first server has to send, with words in place of secrets.
+// Headers that a caller of the first server must send, with placeholders for secrets.
 export const proofs = () => [
   core.protection === "key" && `${core.key_header}: YOUR-KEY`,
   core.servers[0]?.wants_token && "Authorization: Bearer YOUR-TOKEN",
 ].filter(Boolean);
 export const addressOf = server => `${location.origin}/mcp/${encodeURIComponent(server.name)}`;
 
-export function showCore(told) {
-  core = told;
-  const [glyph, kind, word, meaning] = protection(told);
-  const place = byId("protection");
-  place.replaceChildren(span(kind, `${glyph} ${word}`));
-  place.title = meaning;
+export function showCore(data) {
+  core = data;
+  const [glyph, kind, word, meaning] = protection(data);
+  const badge = byId("protection");
+  badge.replaceChildren(span(kind, `${glyph} ${word}`));
+  badge.title = meaning;
   byId("protection").append(span("hidden", ` ${meaning}`));
   const list = byId("server-list");
   const focused = document.activeElement?.closest("[data-focus]")?.dataset.focus;
-  list.replaceChildren(...told.servers.map(server => card(server, told)));
-  if (told.replicas.length) list.append(el("ul", { class: "counts", "aria-label": "Replicas" }, told.replicas.map(replica)));
-  if (!told.servers.length) list.append(el("p", { class: "empty" }, "No server is hosted."));
+  list.replaceChildren(...data.servers.map(server => card(server, data)));
+  if (data.replicas.length) list.append(el("ul", { class: "counts", "aria-label": "Replicas" }, data.replicas.map(replica)));
+  if (!data.servers.length) list.append(el("p", { class: "empty" }, "No server is hosted."));
   if (focused) list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
 }
 
@@ -59,7 +59,7 @@ function protection({ protection, servers }) {
   return PROTECTIONS[protection] ?? ["?", "warn", protection, ""];
 }
 
-function card(server, told) {
+function card(server, data) {
   const address = addressOf(server);
   const title = server.title !== server.name ? server.title : "";
   return el("article", { class: "server", "aria-label": `Server ${oneLine(server.name)}` },
@@ -78,7 +78,7 @@ function card(server, told) {
       CLIENTS.map(([client, word, what]) => copying(server, client, word, () => copyConfig(server, client, what)))),
     items(server),
     modes(server),
-    addresses(server, told),
+    addresses(server, data),
     server.folder && el("p", { class: "folder" }, clean(server.folder)),
   );
 }
@@ -115,7 +115,7 @@ function items(server) {
   return unfolding(server, "What it offers", el("ul", { class: "items", tabindex: "0", "aria-label": "What it offers" }, rows));
 }
 
-// The first sentence, as far as it is short.
+// Returns the first sentence, cut if it is long.
 function brief(text) {
   const sentence = /^.*?[.!?](?=\s|$)/.exec(text)?.[0] ?? text;
   return sentence.length > 110 ? `${sentence.slice(0, 108).trimEnd()} …` : sentence;
@@ -132,13 +132,13 @@ function modes(server) {
   })));
 }
 
-function addresses(server, told) {
+function addresses(server, data) {
   const socket = location.origin.replace(/^http/, "ws");
   const all = [
     ["MCP", addressOf(server)], ["MCP over a WebSocket", `${socket}/mcp/${encodeURIComponent(server.name)}/ws`],
     ["MCP of 2024-11-05, events", `${addressOf(server)}/sse`],
   ];
-  if (server === told.servers[0])
+  if (server === data.servers[0])
     all.push(["gateway dialect", `${location.origin}/v1/mcp`], ["status", `${location.origin}/status`],
       ["health", `${location.origin}/health`], ["metrics", `${location.origin}/metrics`]);
   return unfolding(server, "Endpoints", el("ul", { class: "addresses" }, all.map(([what, address]) =>

@@ -1,4 +1,5 @@
-// The newest messages through a filter. Follows at the top; whoever scrolls down or pauses keeps their place.
+// Newest exchanges that match the filter. At the top, the list follows new exchanges. After scrolling down or
+// pausing, the visible lines do not change.
 
 import { arrange, byId, copy, el, setText, toast } from "./dom.js";
 import { grouped } from "./words.js";
@@ -7,14 +8,14 @@ import { ask } from "./wire.js";
 import { openExchange, exchangeChanged } from "./exchange.js";
 import { addressOf, proofs, servers } from "./servers.js";
 
-const MOST = 2000;  // rows in the page, however many older ones are shown
+const MAX_ROWS = 2000;  // maximum number of rows in the page
 
 const rows = new Map(), nodes = new Map();
-let order = [];  // numbers in sight, the newest first
-let newest = [];  // what would be in sight if nobody held it
+let order = [];  // numbers of the listed exchanges, newest first
+let newest = [];  // numbers that are listed when the list is no longer held
 let counts = { shown: 0, total: 0, done: 1, behind: 0, gone: 0, removed: 0 };
 let shownWhenHeld = 0, isPaused = false, isDown = false, isRead = false, isHeld = false, isDue = false, current = null, hasOlder = true;
-let filter = "", wanted = "";  // what is shown, and what was asked for
+let filter = "", requestedFilter = "";  // filter of the listed exchanges, and the last requested filter
 let watch = async () => {};
 
 const list = byId("traffic-list"), scroll = byId("traffic-scroll"), input = byId("filter");
@@ -23,34 +24,34 @@ const newer = byId("newer"), older = byId("older"), pause = byId("pause");
 export const onFilter = change => { watch = change; };
 export const exchangesInSight = () => order;
 
-export function showTraffic(told) {
-  if (told.filter !== filter) {
-    // What was asked for last may come before the answer that it will.
-    if (told.filter !== wanted || !told.all) return;
-    filter = wanted;
+export function showTraffic(data) {
+  if (data.filter !== filter) {
+    // The lines of a requested filter may arrive before the response to its request.
+    if (data.filter !== requestedFilter || !data.all) return;
+    filter = requestedFilter;
     toTop();
   }
-  if (told.all) { rows.clear(); nodes.clear(); order = []; isHeld = false; hasOlder = true; }
+  if (data.all) { rows.clear(); nodes.clear(); order = []; isHeld = false; hasOlder = true; }
   hold();
-  for (const row of told.rows) {
+  for (const row of data.rows) {
     rows.set(row.n, row);
     exchangeChanged(row);
   }
-  counts = told;
-  newest = told.lines;
-  if (rows.size > 2 * MOST) prune([...order, ...newest]);
+  counts = data;
+  newest = data.lines;
+  if (rows.size > 2 * MAX_ROWS) prune([...order, ...newest]);
   if (!isDue) requestAnimationFrame(() => { isDue = false; settle(); });
-  isDue = true;  // however many come until the next picture, it is drawn once
+  isDue = true;  // the list is drawn once a frame, even if several updates arrive
 }
 
-// Whoever reads further down, walks along the lines, or paused, keeps what is in sight.
+// Holds the list while it is paused, scrolled down, or has the focus.
 function hold() {
   const holds = order.length > 0 && (isPaused || isDown || isRead);
   if (holds && !isHeld) shownWhenHeld = counts.shown;
   isHeld = holds;
 }
 
-// Take up the newest lines, unless they are held.
+// Lists the newest exchanges, unless the list is held.
 function settle() {
   hold();
   if (!isHeld) {
@@ -62,8 +63,8 @@ function settle() {
 }
 
 function prune(numbers) {
-  const wanted = new Set(numbers);
-  for (const number of [...rows.keys()]) if (!wanted.has(number)) rows.delete(number);
+  const listedNumbers = new Set(numbers);
+  for (const number of [...rows.keys()]) if (!listedNumbers.has(number)) rows.delete(number);
 }
 
 function toTop() {
@@ -71,15 +72,15 @@ function toTop() {
   isDown = isRead = false;
 }
 
-// Lines that went out of sight become those that came: while much passes nothing is made anew.
+// Draws the list. Nodes of removed lines are used again for new lines, because creating nodes is slow.
 function draw() {
-  const wanted = new Set(order), spare = [];
-  for (const [number, node] of nodes) if (!wanted.has(number)) { nodes.delete(number); spare.push(node); }
+  const listedNumbers = new Set(order), spare = [];
+  for (const [number, node] of nodes) if (!listedNumbers.has(number)) { nodes.delete(number); spare.push(node); }
   spare.reverse();
   arrange(list, order, number => {
     let node = nodes.get(number);
     if (!node) {
-      nodes.set(number, node = spare.pop() ?? made());
+      nodes.set(number, node = spare.pop() ?? createNode());
       node.firstElementChild.dataset.n = number;
     }
     fill(node, rows.get(number));
@@ -89,7 +90,7 @@ function draw() {
   for (const [number, node] of nodes) node.firstElementChild.tabIndex = number === current ? 0 : -1;
 }
 
-function made() {
+function createNode() {
   return el("li", {}, el("button", { type: "button", class: "row" }, emptyCells()));
 }
 
@@ -115,7 +116,7 @@ function describe() {
   newer.hidden = !came || isPaused;
   setText(newer, `↑ ${grouped(came)} newer`);
   const last = order.at(-1), many = counts.shown > order.length;
-  older.hidden = !many || !hasOlder || last === undefined || order.length >= MOST;
+  older.hidden = !many || !hasOlder || last === undefined || order.length >= MAX_ROWS;
   const noun = counts.total === 1 ? "exchange" : "exchanges";
   const total = grouped(counts.total), shown = grouped(counts.shown);
   const parts = [filter ? `${shown} of ${total} ${noun}` : `${total} ${noun}`];
@@ -129,33 +130,33 @@ function describe() {
 }
 
 function teach() {
-  const place = byId("no-traffic"), isEmpty = order.length === 0;
-  place.hidden = !isEmpty;
+  const hint = byId("no-traffic"), isEmpty = order.length === 0;
+  hint.hidden = !isEmpty;
   const lesson = !isEmpty ? "" : counts.total && filter ? "filter" : counts.behind ? "reading" : `first ${servers()[0]?.name ?? ""}`;
-  if (place.dataset.lesson === lesson) return;
-  place.dataset.lesson = lesson;
+  if (hint.dataset.lesson === lesson) return;
+  hint.dataset.lesson = lesson;
   if (lesson === "filter") {
-    place.replaceChildren(el("p", {}, "Nothing matches the filter. "),
+    hint.replaceChildren(el("p", {}, "Nothing matches the filter. "),
       el("button", { type: "button", onclick: () => { input.value = ""; apply(); input.focus(); } }, "Clear the filter"));
   } else if (lesson.startsWith("first") && servers().length) {
     const proof = proofs().map(header => ` -H '${header}'`).join("");
     const command = `curl -sS -H 'Content-Type: application/json'${proof} -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' ${addressOf(servers()[0])}`;
-    place.replaceChildren(el("p", {}, "No messages yet. Connect a client, or try by hand:"), el("pre", {}, command),
+    hint.replaceChildren(el("p", {}, "No messages yet. Connect a client, or try by hand:"), el("pre", {}, command),
       el("button", { type: "button", onclick: () => copy(command, "the command") }, "Copy the command"));
-  } else place.replaceChildren(el("p", {}, lesson === "reading" ? "Reading the earlier traffic…" : "No messages yet."));
+  } else hint.replaceChildren(el("p", {}, lesson === "reading" ? "Reading the earlier traffic…" : "No messages yet."));
 }
 
 async function apply() {
-  const asked = input.value.trim(), problem = byId("filter-problem");
-  if (asked === wanted && !problem.textContent) return;
-  wanted = asked;
+  const filterText = input.value.trim(), problem = byId("filter-problem");
+  if (filterText === requestedFilter && !problem.textContent) return;
+  requestedFilter = filterText;
   setText(byId("traffic-counts"), "searching…");
   try {
-    await watch(asked);
+    await watch(filterText);
     problem.textContent = "";
     input.removeAttribute("aria-invalid");
   } catch (error) {
-    wanted = filter;
+    requestedFilter = filter;
     describe();
     problem.textContent = error.message;
     input.setAttribute("aria-invalid", "true");
@@ -174,7 +175,7 @@ pause.addEventListener("click", () => {
   settle();
 });
 newer.addEventListener("click", () => { toTop(); settle(); scroll.focus({ preventScroll: true }); });
-// Where it stands is noted when it moves: asking at every message would lay the page out each time.
+// The scroll position is read only when it changes. Reading it at every update would force a layout of the page.
 scroll.addEventListener("scroll", () => {
   const was = isDown;
   isDown = scroll.scrollTop > 8;
@@ -183,11 +184,11 @@ scroll.addEventListener("scroll", () => {
 
 older.addEventListener("click", async () => {
   try {
-    const found = await ask("older", { filter, before: String(order.at(-1)) });
-    const first = found.rows[0]?.n;
-    for (const row of found.rows) rows.set(row.n, row);
-    order = [...order, ...found.rows.map(row => row.n)];
-    hasOlder = found.rows.length > 0;
+    const answer = await ask("older", { filter, before: String(order.at(-1)) });
+    const first = answer.rows[0]?.n;
+    for (const row of answer.rows) rows.set(row.n, row);
+    order = [...order, ...answer.rows.map(row => row.n)];
+    hasOlder = answer.rows.length > 0;
     draw();
     describe();
     if (first !== undefined) focusOn(first);

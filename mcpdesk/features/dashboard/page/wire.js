@@ -1,60 +1,60 @@
-// What goes to the core and comes from it: requests, and the one stream of events.
+// Requests to the core, and the stream of events from it.
 
 import { setClock } from "./words.js";
 
 export class Refused extends Error {
-  constructor(status, told) {
-    super(told.error ?? `the core answered ${status}`);
+  constructor(status, data) {
+    super(data.error ?? `the core answered ${status}`);
     this.status = status;
-    this.problems = told.problems;
+    this.problems = data.problems;
   }
 }
 
-async function answered(response) {
+async function jsonOf(response) {
   if (response.status === 204) return {};
-  let told = {};
-  try { told = await response.json(); } catch { /* not from the core: the status says enough */ }
-  if (!response.ok) throw new Refused(response.status, told);
-  return told;
+  let data = {};
+  try { data = await response.json(); } catch { /* a proxy answered, so only the status is known */ }
+  if (!response.ok) throw new Refused(response.status, data);
+  return data;
 }
 
-// The second half of a sign-in, beside the cookie: other ports of this host receive the cookie, but not this key.
+// Second credential of a sign-in, besides the cookie. Other ports of this host receive the cookie, but not this key.
 const PAGE_KEY = "mcpdesk-page-key";
 let pageKey = "";
-try { pageKey = sessionStorage.getItem(PAGE_KEY) ?? ""; } catch { /* no storage: signed in until it is reloaded */ }
+try { pageKey = sessionStorage.getItem(PAGE_KEY) ?? ""; } catch { /* without storage, a reload signs out */ }
 
 function setPageKey(key) {
   pageKey = key;
-  try { sessionStorage.setItem(PAGE_KEY, key); } catch { /* as above */ }
+  try { sessionStorage.setItem(PAGE_KEY, key); } catch { /* without storage, a reload signs out */ }
 }
 
-const own = (headers = {}) => pageKey ? { "X-Mcpdesk-Page": pageKey, ...headers } : headers;
+const withPageKey = (headers = {}) => pageKey ? { "X-Mcpdesk-Page": pageKey, ...headers } : headers;
 
 export async function ask(name, query = {}) {
   const search = new URLSearchParams(query).toString();
-  return answered(await fetch(`/dashboard/${name}${search && "?" + search}`, { headers: own() }));
+  return jsonOf(await fetch(`/dashboard/${name}${search && "?" + search}`, { headers: withPageKey() }));
 }
 
-export async function tell(name, given = {}) {
-  return answered(await fetch(`/dashboard/${name}`, {
+export async function post(name, given = {}) {
+  return jsonOf(await fetch(`/dashboard/${name}`, {
     method: "POST",
-    headers: own({ "Content-Type": "application/json" }),
+    headers: withPageKey({ "Content-Type": "application/json" }),
     body: JSON.stringify(given),
   }));
 }
 
-// `word` is the operator's key, or that of a sign-in link.
+// Signs in. `word` is the operator's key, or the word of a sign-in link.
 export async function signIn(word) {
-  const { page_key: key } = await tell("sign-in", { word });
+  const { page_key: key } = await post("sign-in", { word });
   setPageKey(key);
 }
 
 export async function signOut() {
-  await tell("sign-out").catch(() => {});
+  await post("sign-out").catch(() => {});
   setPageKey("");
 }
 
-// The events of a response as they arrive: [name, data] each. EventSource cannot send the page key.
+// Yields the events of a response as [name, data]. EventSource is not used, because it cannot send the page key.
 async function* eventsOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ;) {
@@ -73,12 +73,13 @@ async function* eventsOf(response) {
   }
 }
 
-// The stream. `hear(name, data)` gets every event, `turn(state)` hears "on", "off", "out" (not signed in) and "full" (too many pages).
+// Stream of events. `onEvent(name, data)` is called with every event. `onState(state)` is called with "on", "off",
+// "out" (not signed in) or "full" (too many pages).
 export class Stream {
-  constructor(hear, turn) {
-    this.hear = hear;
-    this.turn = turn;
-    this.wanted = { filter: "", job: "" };
+  constructor(onEvent, onState) {
+    this.onEvent = onEvent;
+    this.onState = onState;
+    this.watched = { filter: "", job: "" };
     this.page = null;
     this.source = null;
     this.retry = null;
@@ -91,24 +92,24 @@ export class Stream {
   }
 
   async read(source) {
-    const headers = own({ Accept: "text/event-stream" });
+    const headers = withPageKey({ Accept: "text/event-stream" });
     const response = await fetch("/dashboard/events", { headers, signal: source.signal, cache: "no-store" });
     if (!response.ok) return;
-    for await (const [name, told] of eventsOf(response)) {
+    for await (const [name, data] of eventsOf(response)) {
       if (this.source !== source) return;
-      if (name === "hello") this.begin(told);
+      if (name === "hello") this.begin(data);
       else if (name === "closed") {
         this.close();
-        this.turn("full");
-      } else this.hear(name, told);
+        this.onState("full");
+      } else this.onEvent(name, data);
     }
   }
 
   begin({ page, now }) {
     setClock(now);
     this.page = page;
-    this.turn("on");
-    if (this.wanted.filter || this.wanted.job) this.watch({}).catch(() => {});
+    this.onState("on");
+    if (this.watched.filter || this.watched.job) this.watch({}).catch(() => {});
   }
 
   close() {
@@ -119,22 +120,22 @@ export class Stream {
 
   async lost() {
     this.close();
-    this.turn("off");
+    this.onState("off");
     try {
       const session = await ask("session");
-      if (!session.signed_in) return this.turn("out");
-    } catch { /* nobody is there: try again */ }
+      if (!session.signed_in) return this.onState("out");
+    } catch { /* the core does not answer */ }
     this.retry = setTimeout(() => this.open(), 2000);
   }
 
-  // Say what this page looks at: a filter, and the job whose output is open.
+  // Sends the filter of this page, and the job whose output is open.
   async watch(change) {
-    const { filter } = this.wanted;
-    Object.assign(this.wanted, change);
+    const { filter } = this.watched;
+    Object.assign(this.watched, change);
     try {
-      if (this.page) await tell("watch", { page: this.page, ...this.wanted });
+      if (this.page) await post("watch", { page: this.page, ...this.watched });
     } catch (error) {
-      if (error.status === 422) this.wanted.filter = filter;
+      if (error.status === 422) this.watched.filter = filter;
       throw error;
     }
   }

@@ -1,14 +1,14 @@
-// Moments, spans and strangers' text as people read them: the same words as on the desk.
+// Times, durations and untrusted texts in the form in which the desk shows them.
 
 const UNSAFE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 
-let ahead = 0;  // seconds the core's clock is ahead of this one
+let clockOffset = 0;  // seconds by which the core's clock is ahead of this clock
 
-export const setClock = now => { ahead = now - Date.now() / 1000; };
-export const now = () => Date.now() / 1000 + ahead;
+export const setClock = now => { clockOffset = now - Date.now() / 1000; };
+export const now = () => Date.now() / 1000 + clockOffset;
 
-// Control characters made visible; what would turn text around is named.
+// Makes control characters visible. Characters that reorder text become their code, such as ‹202e›.
 export function clean(text) {
   return String(text).replaceAll("\r\n", "\n").replace(UNSAFE, found => {
     const code = found.charCodeAt(0);
@@ -17,12 +17,12 @@ export function clean(text) {
   });
 }
 
-// Who, and of several machines which: `claude on web-1`.
+// Returns a name with its replica if there are several, such as `claude on web-1`.
 export const onReplica = (who, replica) => replica ? `${who} on ${replica}` : who;
 
 export const oneLine = text => clean(text).replaceAll("\n", "⏎");
 
-// What a program wrote: without colours, and a line that was written over as it stood last.
+// Returns the output of a program without escape sequences. Of an overwritten line, only the last text remains.
 export function printed(text) {
   const plain = text.replace(SEQUENCES, "").replaceAll("\r\n", "\n");
   return clean(plain.split("\n").map(line => line.slice(line.lastIndexOf("\r", line.length - 2) + 1)).join("\n"));
