@@ -13,7 +13,7 @@ from textual.dom import DOMNode
 import mcpdesk.tui
 from mcpdesk.tui.action import Action
 from mcpdesk.tui.actions import ACTIONS, BY_ID, FEATURE_ACTIONS, key_names, reachable
-from mcpdesk.tui.screens.overlays import MENU, HelpScreen
+from mcpdesk.tui.screens.overlays import MENU_KEY, HelpScreen
 from mcpdesk.tui.screens.palette import ACTION_NAMES, SEARCH_WORDS, action_choices, name_of
 from tests.support.frame import quiet_link, running_frame
 
@@ -83,7 +83,7 @@ async def test_what_can_be_done_is_in_help_and_palette(screen: str) -> None:
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
         rows = {row for rows in app.screen.groups.values() for row in rows}
-        assert {(key_names(a.keys) or MENU, a.title, a.help) for a in expected} <= rows
+        assert {(key_names(a.keys) or MENU_KEY, a.title, a.help) for a in expected} <= rows
 
 
 @pytest.mark.sampled(4)

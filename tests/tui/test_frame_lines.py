@@ -193,7 +193,7 @@ async def test_the_footer_determines_the_active_keys_once(monkeypatch: pytest.Mo
 
     async with running_frame(size=(120, 36)) as (app, _):
         monkeypatch.setattr(Screen, "active_bindings", property(counted))
-        app.main.query_one(DeskFooter).announce(has_question=True)
+        app.main.query_one(DeskFooter).set_has_question(has_question=True)
         assert accesses == [app.main]
 
 
