@@ -187,7 +187,8 @@ async def _over_http(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
 
 
 async def _over_stdio(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
-    with tempfile.TemporaryDirectory() as folder:
+    # A server that a client did not end may still write its result when the folder is removed.
+    with tempfile.TemporaryDirectory(prefix="mcpdesk-bench-", ignore_cleanup_errors=True) as folder:
         output = Path(folder) / "run.json"
         options = ("--stdio", name, "--output", str(output))
         command = (sys.executable, "-P", "-m", "mcpdesk", "era-bench", *options)
