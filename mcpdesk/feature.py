@@ -120,6 +120,8 @@ class OpenConnection(NamedTuple):
     """Connection to a server that another process of this user keeps open."""
 
     name: str
+    pid: int
+    """Id of the process."""
     folder: Path | None
     """Folder that the process hosts, or None for any other server."""
     transport: Callable[[], ClientTransport]

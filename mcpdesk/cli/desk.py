@@ -21,7 +21,7 @@ from mcpdesk.cli.command_help import BriefCommand
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import core_options, feature_values, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
-from mcpdesk.cli.reach import WATCH, agreement, named_connection, reach_options
+from mcpdesk.cli.reach import WATCH, agreement, named_connection, open_connection, reach_options
 from mcpdesk.client.configs.program_names import program_name
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import AttachedLink, LiveCapture
@@ -107,7 +107,7 @@ def desk_command(
 
     require_unix("The desk", "termios")
     if len(targets) == 1 and (connection := named_connection(targets[0], reach)) is not None:
-        return _attach_to_connection(connection.name, theme)
+        return _attach_to_connection(connection.pid, theme)
     if targets:
         opened_targets = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
     else:
@@ -362,6 +362,7 @@ def attach_command(names: tuple[str, ...], is_list: bool, shared: bool, theme: s
     if is_list or (not names and len(processes) > 1):
         print("\n".join(process_table(processes)))
         return 0
+    names = tuple(_pid_or_name(processes, each) for each in names)
     if len(names) > 1:
         refuse_unknown(processes, names)
         require_terminal("`mcpdesk attach --list` needs no terminal.")
@@ -375,10 +376,9 @@ def attach_command(names: tuple[str, ...], is_list: bool, shared: bool, theme: s
     return run_screen(process.source, theme)
 
 
-def _attach_to_connection(name: str, theme: str | None) -> int:
+def _attach_to_connection(pid: int, theme: str | None) -> int:
     """Show the process of an open connection until the person leaves. Return the exit code."""
-    cores = [each for each in running_processes() if each.kind == "up"]
-    core = find_process(cores, name)
+    core = find_process(running_processes(), str(pid))
     require_terminal("`mcpdesk ps` lists open connections, and needs no terminal.")
     assert not isinstance(core.source, LiveCapture)
     return run_screen(core.source, theme)
@@ -438,6 +438,16 @@ def find_process(processes: list[Attachable], name_or_pid: str) -> Attachable:
         raise DeskUserError(f"{len(matches)} cores have a server {name_or_pid!r}.", hint)
     titles = ", ".join(each.title for each in processes)
     raise DeskUserError(f"No running core has the server name or pid {name_or_pid!r}.", f"Running: {titles}.")
+
+
+def _pid_or_name(processes: list[Attachable], name_or_pid: str) -> str:
+    """Return the pid of the open connection with this name. Return the argument unchanged if a core or tap
+    matches it, or if no connection has the name.
+    """
+    if any(each.is_named(name_or_pid) for each in processes):
+        return name_or_pid
+    connection = open_connection(name_or_pid, Reach(), is_name=True)
+    return name_or_pid if connection is None else str(connection.pid)
 
 
 def refuse_unknown(processes: list[Attachable], names: Sequence[str]) -> None:

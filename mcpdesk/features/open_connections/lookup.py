@@ -59,7 +59,7 @@ def connection_for(target: str, *, has_options: bool, is_name: bool = False) -> 
     report = connection.report
     folder = Path(report.folder) if report.folder else None
     name = report.name
-    return OpenConnection(name, folder, partial(_transport, name), partial(_opened, name))
+    return OpenConnection(name, report.pid, folder, partial(_transport, name), partial(_opened, name))
 
 
 def same_server(target: str) -> ConnectionDescription | None:

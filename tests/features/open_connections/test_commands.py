@@ -430,6 +430,15 @@ def test_the_desk_of_a_name_is_the_screen_of_its_process(shell: Shell) -> None:
     assert shell.succeed("call", "tea", "inc") == "2"
 
 
+@pytest.mark.parametrize("command", [(), ("attach",)])
+def test_the_name_of_a_connection_to_a_folder_opens_its_screen(
+    shell: Shell, command: tuple[str, ...]
+) -> None:
+    shell.succeed("up", str(write(shell.folder / "pot", FOLDER)), "--name", "kettle")
+    with Desk([*command, "kettle"], environ=shell.environ, cwd=shell.folder) as desk:
+        desk.see("attached to up pot")
+
+
 def test_names_are_completed(shell: Shell) -> None:
     shell.succeed("up", "--name", "file", *SERVER)
     words = {"COMP_WORDS": "mcpdesk down fi", "COMP_CWORD": "2", "_MCPDESK_COMPLETE": "bash_complete"}
