@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.index import pairing
+from mcpdesk.recorder.index import operations
 from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.recorder.record import Direction
 from tests.support.traffic import (
@@ -146,6 +146,6 @@ def test_notifications_of_a_later_round_are_the_operations() -> None:
 
 
 def test_an_operation_takes_only_so_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "MAX_PARTS", 2)
+    monkeypatch.setattr(operations, "MAX_PARTS", 2)
     recording = recorded((IN, call(1, "a")), *[(OUT, request(n, "roots/list")) for n in range(4)])
     assert [len(one.parts) for one in lines(recording)] == [2, 0, 0]

@@ -1,4 +1,4 @@
-"""Pairing of requests with responses, and grouping of related exchanges (an operation).
+"""Pairing of requests with responses, and assignment of related exchanges to an operation.
 
 Responses are paired per connection and direction by id; `1` and `"1"` are different ids. Rounds of a call are
 linked by `requestState`, and requests about a task by the task id. In revisions with a handshake, a question
@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Collection
 from math import inf
-from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -23,22 +20,23 @@ from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.reading.message import same_id
 from mcpdesk.recorder.index.exchange import STATUSES, ExchangeKind, Id, Status
 from mcpdesk.recorder.index.message_heads import Head, read_cut, read_heads
+from mcpdesk.recorder.index.operations import Operations, drop_before, state_key, task_key
 from mcpdesk.recorder.index.slow_calls import SlowCallDetector
 from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues, RollingColumn, Table, column_of
 from mcpdesk.recorder.record import Frame, Source
 
-_CANCELLATIONS = frozenset({"notifications/cancelled", "notifications/canceled"})
-_LOG = "notifications/message"
-_QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+_CANCELLATION_METHODS = frozenset({"notifications/cancelled", "notifications/canceled"})
+_LOG_METHOD = "notifications/message"
+_QUESTION_METHODS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 """Requests that a server may send to its client during a call."""
-_PROBE = "server/discover"
-_LISTEN = "subscriptions/listen"
-_STATUS = re.compile(r"HTTP\S* (\d{3})")
-_REFUSED = frozenset({"401", "403", "407", "421", "429"})
+_PROBE_METHOD = "server/discover"
+_LISTEN_METHOD = "subscriptions/listen"
+_STATUS_LINE = re.compile(r"HTTP\S* (\d{3})")
+_REFUSAL_STATUSES = frozenset({"401", "403", "407", "421", "429"})
 """HTTP statuses with which a server refuses any request, independently of the method."""
 _UNNAMED_RESPONSES = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})
 """Kinds of messages that may be an HTTP response without the id of its request."""
-_TASKS = "tasks/"
+_TASKS_PREFIX = "tasks/"
 _CALLS_WITH_QUESTIONS = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
 """Requests during which the server may send requests to the client."""
 MAX_KEPT_REQUESTS = 50
@@ -51,12 +49,6 @@ MAX_DECODED_BYTES = 4 << 20
 """Maximum size in bytes of a frame that is decoded as a whole."""
 _MAX_NOTIFICATIONS = 10_000
 """Maximum number of notifications linked to one exchange. Further ones become separate exchanges."""
-MAX_PARTS: Final = 1_000
-"""Maximum number of parts of one operation. Further exchanges become separate lines."""
-MAX_KEYS: Final = 20_000
-"""Maximum number of `requestState` values and task ids that are kept to find later exchanges."""
-
-Key = tuple[str, str]
 
 
 def needs_all_bytes(frame: Frame) -> bool:
@@ -65,153 +57,27 @@ def needs_all_bytes(frame: Frame) -> bool:
     return is_cut and read_cut(frame.data, frame.end).kind is ExchangeKind.MALFORMED
 
 
-class LinkedExchanges:
-    """An exchange and its parts, as rows of the table."""
-
-    __slots__ = ("open_questions", "questions", "rounds", "rows", "wait_started", "waited_s")
-
-    def __init__(self) -> None:
-        self.rows = array("q")
-        """Rows of the parts, in ascending order."""
-        self.rounds = 1
-        self.questions = 0
-        self.open_questions = 0
-        """Number of questions that the client has not answered yet."""
-        self.wait_started = 0.0
-        """Unix time in seconds when the current wait for the client began."""
-        self.waited_s = 0.0
-        """Seconds of the waits for the client that have ended."""
-
-    def add_question(self, time: float) -> None:
-        """Record a question to the client."""
-        if not self.open_questions:
-            self.wait_started = time
-        self.open_questions += 1
-
-    def add_answer(self, time: float) -> None:
-        """Record an answer of the client."""
-        if self.open_questions:
-            self.open_questions -= 1
-            self.waited_s += 0 if self.open_questions else max(0.0, time - self.wait_started)
-
-
-class Operations:
-    """All operations, by the row of their first exchange."""
-
-    def __init__(self) -> None:
-        self._base = 0
-        self.lines = array("q")
-        """Rows that are not part of an operation that began earlier, in ascending order."""
-        self.operation_of: dict[int, int] = {}
-        """First row of the operation that a part belongs to, by row of the part."""
-        self._operations: dict[int, LinkedExchanges] = {}
-        self._expected: dict[Key, int] = {}
-
-    def get(self, row: int) -> LinkedExchanges | None:
-        """Return the operation that begins with `row`, or None if that row has no parts."""
-        return self._operations.get(row)
-
-    def client_s(self, row: int) -> float:
-        """Return the seconds for which the operation that begins with `row` waited for the client."""
-        operation = self._operations.get(row)
-        return 0.0 if operation is None else operation.waited_s
-
-    def start(self, row: int) -> LinkedExchanges:
-        """Return the operation that contains `row`. Create it if necessary."""
-        target = self.operation_of.get(row, row)
-        operation = self._operations.get(target)
-        if operation is None:
-            operation = self._operations[target] = LinkedExchanges()
-        return operation
-
-    def add_line(self, row: int) -> None:
-        """Add a new row that is not part of an operation."""
-        self.lines.append(row)
-
-    def join(self, row: int, to: int) -> LinkedExchanges | None:
-        """Add a new row to the operation that contains row `to`. Return None if it has too many parts."""
-        operation = self.start(to)
-        if len(operation.rows) >= MAX_PARTS:
-            self.lines.append(row)
-            return None
-        self.operation_of[row] = self.operation_of.get(to, to)
-        operation.rows.append(row)
-        return operation
-
-    def expect(self, key: Key, row: int) -> None:
-        """Remember that a later exchange with this key belongs to the operation of `row`."""
-        self._expected.pop(key, None)
-        self._expected[key] = self.operation_of.get(row, row)
-        if len(self._expected) > MAX_KEYS:
-            del self._expected[next(iter(self._expected))]
-
-    def expected(self, key: Key) -> int | None:
-        """Return the row that a new exchange with this key belongs to, or None if it is unknown or
-        dropped.
-        """
-        row = self._expected.get(key)
-        return row if row is not None and row >= self._base else None
-
-    def move(self, row: int, to: int) -> None:
-        """Replace `row` with the new row `to`."""
-        self.lines.append(to)
-        operation = self._operations.pop(row, None)
-        if operation is not None:
-            self._operations[to] = operation
-            self.operation_of.update(dict.fromkeys(operation.rows, to))
-
-    def drop(self, base: int) -> None:
-        """Forget all rows before `base`."""
-        self._base = base
-        self.lines = self.lines[bisect_left(self.lines, base) :]
-        drop_before(base, self.operation_of)
-        drop_before(base, self._operations)
-        for part in [part for part, target in self.operation_of.items() if target < base]:
-            del self.operation_of[part]
-        for operation in self._operations.values():
-            operation.rows = array("q", (row for row in operation.rows if row >= base))
-
-    def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
-        """Yield the first row and all rows of each operation to which one of `rows` belongs."""
-        for line in sorted({self.operation_of.get(row, row) for row in rows}):
-            operation = self._operations.get(line)
-            yield line, (line, *operation.rows) if operation else (line,)
-
-
-def drop_before(base: int, table: dict[int, Any]) -> None:
-    """Delete the entries whose keys (rows or frames) are less than `base`."""
-    for key in [key for key in table if key < base]:
-        del table[key]
-
-
-def state_key(server: str, state: str) -> Key:
-    """Return the key for a `requestState`: a digest, because it needs less memory."""
-    return server, blake2b(state.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def task_key(server: str, task: str) -> Key:
-    """Return the key of a task."""
-    return server, f"task {task}"
-
-
 class RequestFlow:
     """Requests in one direction on one connection that may still get an answer."""
 
-    __slots__ = ("agreed_at", "cancelled", "malformed", "probes", "token_of", "tokens", "waiting")
+    __slots__ = ("agreed_at", "malformed", "probes", "token_of", "tokens", "unanswered", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[Id, deque[int]] = {}
         """Rows of pending requests by id, oldest first. A peer may use an id for several requests."""
-        self.cancelled: dict[Id, int] = {}
+        self.unanswered: dict[Id, int] = {}
+        """Row of the latest request that ended without a response, by id. Its response may still arrive."""
         self.tokens: dict[Id, int] = {}
         """Rows by progress token."""
         self.token_of: dict[int, Id] = {}
         """Progress token of each row."""
-        self.malformed = NO_FRAME
+        self.malformed = NO_ROW
+        """Row of the latest malformed frame that has no answer, or `NO_ROW`."""
         self.agreed_at = inf
         """Unix time of the first response without a JSON-RPC error. Infinity before it."""
         self.probes = deque[int](maxlen=_MAX_CANDIDATES)
-        """Rows of `server/discover` and refused `initialize` requests without a result before `agreed_at`."""
+        """Rows of `server/discover` and refused `initialize` requests that had no result before
+        `agreed_at`."""
 
 
 class Pairing:
@@ -224,10 +90,13 @@ class Pairing:
         self.table = Table(rolling=rolling)
         self.operations = Operations()
         self.altered = RollingColumn[int]("q")
+        """Rows that changed after they were created, in the order of these changes."""
         self.paired = 0
         """Number of frames that were paired or skipped. `Index` sets it."""
         self.notifications: dict[int, array[int]] = {}
+        """Frames of the notifications that belong to a call, by the row of the call."""
         self.parts: dict[tuple[int, int], int] = {}
+        """Position of a message in its batch, by row and frame."""
         self.row_of: ColumnValues[int] = column_of("q", rolling=rolling)
         """First row of each frame."""
         self.first_frame = 0
@@ -236,16 +105,18 @@ class Pairing:
         self._is_rolling = rolling
         self._held_s = held_s
         self._batches: dict[int, tuple[int, ...]] = {}
+        """Rows of the messages of a batch, by frame."""
         self._flows: dict[int, RequestFlow] = {}
+        """Requests by connection and direction: the key is `connection << 1 | direction`."""
         self.slow_calls = SlowCallDetector()
         self.remarked: set[int] = set()
         """Rows with a message that has an error or a peculiarity (a remark)."""
 
     def add(self, frame: Frame) -> None:
         """Add the next frame."""
-        heads = read_heads(frame.data) if frame.size == len(frame.data) else self._large(frame)
+        heads = read_heads(frame.data) if frame.size == len(frame.data) else self._large_frame_heads(frame)
         rows = [self._add(head, frame) for head in heads]
-        if heads[0].is_remarked or (b"\n" in frame.data and self._is_pipe(frame.connection)):
+        if heads[0].is_remarked or (b"\n" in frame.data and self._is_stdio(frame.connection)):
             self.remarked.update(rows)
         self.row_of.append(rows[0])
         if len(rows) > 1 or frame.data[:1] == b"[":
@@ -291,13 +162,15 @@ class Pairing:
 
     def pending_row(self, connection: int, direction: int, identifier: Id, latest_start: float) -> int:
         """Return the latest pending request with an id, recorded until a Unix time, or `NO_ROW`."""
-        flow, started = self._flows.get(connection << 1 | direction), self.table.started
+        flow = self._flows.get(connection << 1 | direction)
+        started = self.table.started
         rows = () if flow is None else flow.waiting.get(identifier, ())
         return next((row for row in reversed(rows) if started[row] <= latest_start), NO_ROW)
 
     def give_up(self, row: int, time: float, status: Status) -> bool:
-        """End a pending request as lost or malformed. Return False if it is not pending. A lost request can
-        still get a response.
+        """End a pending request as lost or malformed. Return False if it is not pending.
+
+        A lost request can still get a response.
         """
         flow = self._flows.get(self.table.connection[row] << 1 | self.table.direction[row])
         identifier = self.table.id[row]
@@ -307,12 +180,12 @@ class Pairing:
         rows.remove(row)
         if not rows:
             del flow.waiting[identifier]
-        flow.cancelled[identifier] = row
+        flow.unanswered[identifier] = row
         self._end_unanswered(row, max(time, self.table.started[row]), status)
         return True
 
     def drop(self, base: int) -> None:
-        """Forget the rows before `base` and their frames. Only for rolling columns.
+        """Drop the rows before `base` and their frames. Only for rolling columns.
 
         The newest pending requests among these rows are moved to the end, so that they stay visible.
         """
@@ -328,9 +201,11 @@ class Pairing:
             flow.tokens = {token: moved.get(row, row) for token, row in flow.tokens.items()}
             waiting = {row for rows in flow.waiting.values() for row in rows}
             flow.tokens = {token: row for token, row in flow.tokens.items() if row in waiting}
-            flow.cancelled = {name: row for name, row in flow.cancelled.items() if row >= base}
+            flow.unanswered = {
+                identifier: row for identifier, row in flow.unanswered.items() if row >= base
+            }
             if flow.malformed < base:
-                flow.malformed = NO_FRAME
+                flow.malformed = NO_ROW
         self.first_frame = max(self.first_frame, self.table.first[base])
         self.operations.drop(base)
         drop_before(base, self.notifications)
@@ -348,7 +223,7 @@ class Pairing:
         self.altered.drop(start)
 
     def _move_to_end(self, row: int) -> int:
-        """Copy a pending row to the end. Return the new row."""
+        """Move a pending row to the end of the table. Return the new row."""
         new_row = self.table.copy(row, max(0, len(self.row_of) - 1))
         self.operations.move(row, new_row)
         frame = self.table.request[row]
@@ -366,7 +241,8 @@ class Pairing:
                         self.table.under[part] = new_row
         return new_row
 
-    def _large(self, frame: Frame) -> list[Head]:
+    def _large_frame_heads(self, frame: Frame) -> list[Head]:
+        """Return the heads of a cut frame, if possible without reading all its bytes."""
         head = read_cut(frame.data, frame.end)
         if head.kind is not ExchangeKind.MALFORMED or frame.size > MAX_DECODED_BYTES:
             is_text = head.tokens and not has_base64(frame.data)
@@ -384,7 +260,7 @@ class Pairing:
         """Add one message and return its row."""
         if head.kind is ExchangeKind.RESPONSE and (row := self._pair_response(head, frame)) is not None:
             return row
-        if head.kind in _UNNAMED_RESPONSES and (row := self._refused_probe(head, frame)) is not None:
+        if head.kind in _UNNAMED_RESPONSES and (row := self._pair_refused_probe(head, frame)) is not None:
             return row
         row = self.table.add(head, frame)
         if head.kind is ExchangeKind.REQUEST:
@@ -399,11 +275,11 @@ class Pairing:
             self._flow_of(frame.connection, frame.direction).malformed = row
         return row
 
-    def _is_pipe(self, connection: int) -> bool:
+    def _is_stdio(self, connection: int) -> bool:
         info = self._source.connections.get(connection)
         return info is not None and info.transport == "stdio"
 
-    def _server(self, connection: int) -> str:
+    def _server_name(self, connection: int) -> str:
         info = self._source.connections.get(connection)
         return info.server if info else ""
 
@@ -411,11 +287,11 @@ class Pairing:
         """Add a request as a separate line, or as a part of the operation that it continues."""
         operations = self.operations
         if head.state:
-            first = operations.expected(state_key(self._server(frame.connection), head.state))
+            first = operations.expected(state_key(self._server_name(frame.connection), head.state))
             if first is not None and self.table.label[first] == self.table.label[row]:
                 self._add_round(row, first, frame)
                 return
-        elif head.method in _QUESTIONS:
+        elif head.method in _QUESTION_METHODS:
             first = self._questioning_call(head, frame)
             if first is not None:
                 if operation := operations.join(row, first):
@@ -423,8 +299,8 @@ class Pairing:
                     operation.add_question(frame.time)
                     self.altered.append(operations.operation_of[row])
                 return
-        elif head.method.startswith(_TASKS) and head.name:
-            first = operations.expected(task_key(self._server(frame.connection), head.name))
+        elif head.method.startswith(_TASKS_PREFIX) and head.name:
+            first = operations.expected(task_key(self._server_name(frame.connection), head.name))
             if first is not None:
                 if operations.join(row, first):
                     self.altered.append(operations.operation_of[row])
@@ -442,7 +318,7 @@ class Pairing:
     def _questioning_call(self, head: Head, frame: Frame) -> int | None:
         """Return the call that a question belongs to: the call of its task, or the only running call."""
         if head.task:
-            return self.operations.expected(task_key(self._server(frame.connection), head.task))
+            return self.operations.expected(task_key(self._server_name(frame.connection), head.task))
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
         if flow is None or max(len(flow.waiting), sum(map(len, flow.waiting.values()))) > _MAX_CANDIDATES:
             return None
@@ -451,10 +327,11 @@ class Pairing:
         return calls[0] if len(calls) == 1 else None
 
     def _await_response(self, head: Head, frame: Frame, row: int) -> None:
+        """Add a request to those that wait for a response."""
         flow = self._flow_of(frame.connection, frame.direction)
         if head.id is not None:
             flow.waiting.setdefault(head.id, deque()).append(row)
-            flow.cancelled.pop(head.id, None)
+            flow.unanswered.pop(head.id, None)
         if head.token is not None:
             flow.tokens[head.token] = row
             flow.token_of[row] = head.token
@@ -470,7 +347,7 @@ class Pairing:
             identifier, rows = similar_id, flow.waiting[similar_id]
             self.remarked.add(rows[0])
         if not rows:
-            row = flow.cancelled.pop(identifier, None)
+            row = flow.unanswered.pop(identifier, None)
             if row is not None and self._is_lost(row):
                 self._record_response(row, head, frame, flow)
                 self._update_operation(row, head, frame)
@@ -491,39 +368,40 @@ class Pairing:
         operation = operations.operation_of.get(row)
         if operation is not None:
             if table.direction[row] != table.direction[operation]:
-                operations.start(operation).add_answer(frame.time)
+                operations.get_or_add(operation).add_answer(frame.time)
             elif table.label[row] == table.label[operation]:
                 table.conclude(operation, row, frame.size)
             self.altered.append(operation)
         if head.needs_input:
-            operations.start(row).add_question(frame.time)
+            operations.get_or_add(row).add_question(frame.time)
             if head.state:
-                operations.expect(state_key(self._server(frame.connection), head.state), row)
-        if head.task and not table.method(row).startswith(_TASKS):
-            operations.expect(task_key(self._server(frame.connection), head.task), row)
+                operations.expect(state_key(self._server_name(frame.connection), head.state), row)
+        if head.task and not table.method(row).startswith(_TASKS_PREFIX):
+            operations.expect(task_key(self._server_name(frame.connection), head.task), row)
 
     def _end_unanswered(self, row: int, time: float, status: Status) -> None:
         """End a request without a response. If it is a round or a question, also update its operation."""
-        table, operation = self.table, self.operations.operation_of.get(row)
-        if self._is_negotiation(row, self._flow_of(table.connection[row], table.direction[row])):
+        table = self.table
+        operation = self.operations.operation_of.get(row)
+        if self._belongs_to_negotiation(row, self._flow_of(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION
         table.end(row, time, status)
         self.altered.append(row)
         if operation is None:
             return
         if table.direction[row] != table.direction[operation]:
-            self.operations.start(operation).add_answer(time)
+            self.operations.get_or_add(operation).add_answer(time)
         elif table.label[row] == table.label[operation]:
             table.end(operation, time, status)
         self.altered.append(operation)
 
     def _record_response(self, row: int, head: Head, frame: Frame, flow: RequestFlow) -> None:
         """Record a response that arrived in time."""
-        status = _status(head)
+        status = _response_status(head)
         if status not in (Status.ERROR, Status.MALFORMED):
             if flow.agreed_at == inf:
                 self._end_negotiation(flow, frame.time)
-        elif self._is_negotiation(row, flow, head.code, frame.number):
+        elif self._belongs_to_negotiation(row, flow, head.code, frame.number):
             status = Status.NEGOTIATION
         elapsed = self.table.answer(row, frame, status)
         self.table.tokens[row] = head.tokens
@@ -537,9 +415,11 @@ class Pairing:
         if token is not None and flow.tokens.get(token) == row:
             del flow.tokens[token]
 
-    def code_runs(self, row: int, *, runs: bool) -> None:
+    def set_code_running(self, row: int, *, is_running: bool) -> None:
         """Record whether the code of a cancelled call still runs."""
-        old_status, new_status = (Status.CANCELLED, Status.LEFT) if runs else (Status.LEFT, Status.CANCELLED)
+        old_status, new_status = Status.LEFT, Status.CANCELLED
+        if is_running:
+            old_status, new_status = new_status, old_status
         if STATUSES[self.table.status[row]] is old_status:
             self.table.end(row, self.table.ended[row], new_status)
         self.altered.append(row)
@@ -552,7 +432,7 @@ class Pairing:
         return STATUSES[self.table.status[row]] is Status.NEGOTIATION
 
     def _end_negotiation(self, flow: RequestFlow, time: float) -> None:
-        """Record the first result of a flow. The requests in `probes` belong to the negotiation."""
+        """Record the time of a flow's first result. The requests in `probes` belong to the negotiation."""
         flow.agreed_at = time
         for row in flow.probes:
             if row >= self.table.base and self._is_unsuccessful(row):
@@ -564,65 +444,75 @@ class Pairing:
     def _is_unsuccessful(self, row: int) -> bool:
         return STATUSES[self.table.status[row]] in (Status.ERROR, Status.LOST, Status.MALFORMED)
 
-    def _is_negotiation(self, row: int, flow: RequestFlow, code: int = 0, frame: int = NO_FRAME) -> bool:
+    def _belongs_to_negotiation(
+        self, row: int, flow: RequestFlow, code: int = 0, frame: int = NO_FRAME
+    ) -> bool:
         """Return True if a request without a result belongs to the negotiation of the revision.
 
-        `code` is the code of the error in `frame`. A client first sends `server/discover` to find out if the
+        A request that may turn out later to belong to it is added to `flow.probes`. `code` is the code of the
+        error in `frame`. A client first sends `server/discover` to find out if the
         server is stateless. A refused `subscriptions/listen` counts as well, because many stateless servers
         do not support this method.
         """
         method = self.table.method(row)
-        if method == _LISTEN:
+        if method == _LISTEN_METHOD:
             return code == ErrorCode.METHOD_NOT_FOUND
         is_refused_handshake = method == "initialize" and code == ErrorCode.UNSUPPORTED_VERSION
-        if not (method == _PROBE or is_refused_handshake) or self.table.started[row] > flow.agreed_at:
+        if not (method == _PROBE_METHOD or is_refused_handshake) or self.table.started[row] > flow.agreed_at:
             return False
         if flow.agreed_at < inf:
             return True
         flow.probes.append(row)
         return not is_refused_handshake and code != 0 and not self._is_refused_by_http(frame)
 
-    def _refused_probe(self, head: Head, frame: Frame) -> int | None:
-        """Return the request that the server refused with this HTTP body, which has no id or another id.
+    def _pair_refused_probe(self, head: Head, frame: Frame) -> int | None:
+        """Pair an HTTP body that has no id, or another id, with the only running `server/discover` request.
 
-        A server that requires a session refuses a request without one before it reads the request. This does
-        not apply to the steps of a login.
+        Return the row of this request, or None if the body is not its refusal. A server that requires a
+        session refuses a request without one before it reads the request. This does not apply to the steps of
+        a login.
         """
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
-        if flow is None or flow.malformed != NO_FRAME or (row := _only_request(flow)) is None:
+        if flow is None or flow.malformed != NO_ROW or (row := _only_request(flow)) is None:
             return None
         status = self._http_status(frame.number)
-        if self.table.method(row) != _PROBE or sum(map(len, flow.waiting.values())) > 1 or status < "400":
+        has_several_requests = sum(map(len, flow.waiting.values())) > 1
+        if self.table.method(row) != _PROBE_METHOD or has_several_requests or status < "400":
             return None
         flow.waiting.clear()
-        is_faulty, code = head.kind is ExchangeKind.MALFORMED, head.code or ErrorCode.INVALID_REQUEST
-        self._record_response(row, replace(head, is_error=True, is_faulty=is_faulty, code=code), frame, flow)
+        refusal = replace(
+            head,
+            is_error=True,
+            is_faulty=head.kind is ExchangeKind.MALFORMED,
+            code=head.code or ErrorCode.INVALID_REQUEST,
+        )
+        self._record_response(row, refusal, frame, flow)
         return row
 
     def _is_refused_by_http(self, frame: int) -> bool:
         """Return True if the HTTP status would have been the same for any request."""
         status = self._http_status(frame)
-        return status in _REFUSED or status >= "500"
+        return status in _REFUSAL_STATUSES or status >= "500"
 
     def _http_status(self, frame: int) -> str:
         """Return the HTTP status of a response, or "" if none was recorded."""
         note = self._source.note(frame)
-        status = _STATUS.match(note.line) if note is not None else None
+        status = _STATUS_LINE.match(note.line) if note is not None else None
         return "" if status is None else status[1]
 
     def _answer_malformed(self, flow: RequestFlow, frame: Frame) -> int | None:
-        """Return the row of the malformed frame that an error without an id answers, or None."""
-        row, flow.malformed = flow.malformed, NO_FRAME
-        if row == NO_FRAME:
+        """Pair an error without an id with the latest malformed frame. Return its row, or None."""
+        row, flow.malformed = flow.malformed, NO_ROW
+        if row == NO_ROW:
             return None
         self.table.answer(row, frame, Status.MALFORMED)
         self.altered.append(row)
         return row
 
     def _pair_without_id(self, head: Head, flow: RequestFlow, frame: Frame) -> int | None:
-        """Return the request that a response without an id answers: the only running request.
+        """Pair a response without an id with the only running request, as clients do.
 
-        Clients assume the same.
+        Return its row, or None if not exactly one request is running.
         """
         row = _only_request(flow)
         if row is None or sum(map(len, flow.waiting.values())) > 1:
@@ -647,29 +537,32 @@ class Pairing:
         self.operations.add_line(row)
 
     def _notified_call(self, head: Head, frame: Frame) -> int | None:
-        """Return the call that a notification belongs to, or None if it is unknown."""
-        if head.method in _CANCELLATIONS and head.cancelled_id is not None:
+        """Return the call that a notification belongs to, or None if it is unknown.
+
+        If the notification cancels the call, end the call.
+        """
+        if head.method in _CANCELLATION_METHODS and head.cancelled_id is not None:
             return self._cancel_request(head.cancelled_id, frame)
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
         if flow is None:
             return None
         row = flow.tokens.get(head.token) if head.token is not None else None
-        if row is None and head.method == _LOG:
+        if row is None and head.method == _LOG_METHOD:
             row = _only_request(flow)
-        if row is None and head.name and head.method.startswith(f"notifications/{_TASKS[:-1]}"):
-            row = self.operations.expected(task_key(self._server(frame.connection), head.name))
+        if row is None and head.name and head.method.startswith(f"notifications/{_TASKS_PREFIX[:-1]}"):
+            row = self.operations.expected(task_key(self._server_name(frame.connection), head.name))
         return row
 
     def _cancel_request(self, identifier: Id, frame: Frame) -> int | None:
         """End the request that is cancelled. Return its row."""
         flow = self._flow_of(frame.connection, frame.direction)
         rows = flow.waiting.pop(identifier, None)
-        ended_row = flow.cancelled.get(identifier)
+        ended_row = flow.unanswered.get(identifier)
         if not rows and ended_row is not None and self._is_lost(ended_row):
             rows = deque((ended_row,))
         for row in rows or ():
             self._end_unanswered(row, frame.time, Status.CANCELLED)
-            flow.cancelled[identifier] = row
+            flow.unanswered[identifier] = row
         return rows[0] if rows else None
 
 
@@ -682,15 +575,16 @@ def _only_request(flow: RequestFlow) -> int | None:
 
 
 def _similar_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
-    """Return the id of a pending request that equals `identifier` except for its type (`1` and `"1"`), or
-    None.
+    """Return the id of a pending request that differs from `identifier` only in its type (`1` and `"1"`).
+
+    None if no pending request has such an id.
     """
     if len(waiting) > _MAX_CANDIDATES:
         return None
     return next((key for key in waiting if not isinstance(key, float) and same_id(identifier, key)), None)
 
 
-def _status(head: Head) -> Status:
+def _response_status(head: Head) -> Status:
     if head.is_faulty:
         return Status.MALFORMED
     if head.is_error:
