@@ -80,7 +80,7 @@ _FRAME_LINE = re.compile(
     rb'\{"n":(%b),"t":((?:0|[1-9]\d{0,10})\.\d{1,9}),"c":%b,"d":"(?:in|out)","json":' % (_NUMBER, _NUMBER)
 )
 """Beginning of an ordinary line with a frame. Most lines of a capture are of this kind."""
-_EXCHANGE = re.compile(rb'\{"(?:number":\d+,"time":[^,]+,"kind":"|kind":"gap","frames")')
+_EXPORTED_EXCHANGE = re.compile(rb'\{"(?:number":\d+,"time":[^,]+,"kind":"|kind":"gap","frames")')
 """Beginning of a JSON Lines export of exchanges, which is not a capture."""
 _frame_number = itemgetter(0)
 
@@ -91,8 +91,8 @@ class Archive:
     first = removed = 0
     """Always 0, because frames get new numbers. Removed parts count as a gap before the first frame."""
 
-    def __init__(self, path: Path, first_s: float = inf) -> None:
-        """Read the capture that begins at `path`, with all its parts, for about `first_s` seconds.
+    def __init__(self, path: Path, budget_s: float = inf) -> None:
+        """Read the capture that begins at `path`, with all its parts, for about `budget_s` seconds.
 
         Call `read_on` to read the remaining data. If `path` was removed to free space, the capture begins
         with the next part. Raises: DeskUserError if the file is not a capture.
@@ -101,7 +101,7 @@ class Archive:
         require_capture(path)
         self.path = path
         self._first_path, self._part_number = part_of(path)
-        """Path of part 1 (which may no longer exist), and number of the part that was read last."""
+        """Path of part 1, which may no longer exist, and number of the newest part that was opened."""
         self.is_live = True
         """True if another process still writes the capture. Call `read_on` to read the new data."""
         self.is_behind = False
@@ -135,13 +135,13 @@ class Archive:
         """Unix time of the last frame in seconds."""
         self._offset = 0
         """Number of bytes of the last part that were read."""
-        self.read_on(first_s)
+        self.read_on(budget_s)
         self.index = Index(self)
         self.index.raw = self.raw
 
     @property
     def count(self) -> int:
-        """Number of frames found."""
+        """Number of frames read from the file so far."""
         return len(self._positions)
 
     @property
@@ -156,13 +156,14 @@ class Archive:
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Read successive frames from disk."""
         if self._has_long(start, stop):
-            return [self._long_or_short(number) for number in range(start, stop)]
+            return [self._read_frame(number) for number in range(start, stop)]
         return [
             _numbered(line, start + index)
             for index, line in enumerate(self._positions.frame_lines(start, stop))
         ]
 
-    def _long_or_short(self, number: int) -> Frame | None:
+    def _read_frame(self, number: int) -> Frame | None:
+        """Read one frame. Of a long line, only both ends are read."""
         if (size := self._long_line_sizes.get(number)) is None:
             return _numbered(self._positions.frame_line(number), number)
         head = self._positions.read(number, 0, _MAX_LINE_READ_BYTES)
@@ -198,10 +199,13 @@ class Archive:
 
     def raw(self, start: int, stop: int) -> bytes | None:
         """Return the bytes of the file that contain these frames, or None if one of the frames is encoded,
-        for example in base64.
+        for example in base64, or if they are not close together.
         """
-        encoded, index = self._encoded_frames, bisect_left(self._encoded_frames, start)
-        return None if index < len(encoded) and encoded[index] < stop else self._positions.piece(start, stop)
+        encoded_frames = self._encoded_frames
+        index = bisect_left(encoded_frames, start)
+        if index < len(encoded_frames) and encoded_frames[index] < stop:
+            return None
+        return self._positions.piece(start, stop)
 
     def close(self) -> None:
         """Close the file."""
@@ -214,40 +218,44 @@ class Archive:
         """
         parts, deadline = self._positions.parts, perf_counter() + budget_s
         while self.is_live or self.is_behind:
-            # Check this before reading. A part is complete if no process writes it, or if it has a successor.
+            # Check both before reading. A process that writes a capture creates the next part before it
+            # releases the current one, so a part that is not held has all its data, and its successor exists.
             self.is_live = private_files.is_held(parts[-1])
-            following = None if self.is_live else next_part(self._first_path, self._part_number)
+            successor = None if self.is_live else next_part(self._first_path, self._part_number)
             try:
-                is_at_end = self._read_part(len(parts) - 1, parts[-1], deadline, grows=self.is_live)
+                is_at_end = self._read_part(len(parts) - 1, parts[-1], deadline, is_growing=self.is_live)
             except FileNotFoundError:  # the part was removed to free space
                 is_at_end = True
             self.is_behind = not is_at_end
             if self.is_behind:
                 return
-            if following is None:
+            if successor is None:
                 break
-            self.is_live, self._offset = True, 0
-            path, self._part_number = following
+            path, self._part_number = successor
             parts.append(path)
+            self._offset = 0
+            self.is_live = True  # until the next turn checks the new part
         if not self.is_live:
             self._close_connections()
 
-    def _read_part(self, part: int, path: Path, deadline: float, *, grows: bool) -> bool:
-        """Read a part from the last position. Return False if there was not enough time.
+    def _read_part(self, part: int, path: Path, deadline: float, *, is_growing: bool) -> bool:
+        """Read a part from `_offset` on. Return False if there was not enough time.
 
-        If the part `grows`, an incomplete last line is not read yet.
+        If the part `is_growing`, an incomplete last line is not read yet.
         """
-        offset, positions, lines, is_at_end = self._offset, self._positions, 0, True
+        positions, offset = self._positions, self._offset
+        line_count = 0
+        is_at_end = True
         with path.open("rb") as file:
             file.seek(offset)
             for raw in iter(partial(file.readline, _MAX_LINE_READ_BYTES), b""):
                 if len(positions) >= MAX_FRAMES:
                     self.is_cut = True
                     break
-                if lines & _CLOCK_CHECK_MASK == _CLOCK_CHECK_MASK and perf_counter() > deadline:
+                if line_count & _CLOCK_CHECK_MASK == _CLOCK_CHECK_MASK and perf_counter() > deadline:
                     is_at_end = False
                     break
-                lines += 1
+                line_count += 1
                 frame_match = _FRAME_LINE.match(raw) if raw.endswith(b"}\n") else None
                 if frame_match and int(frame_match[1]) == self._next_number:
                     positions.add(1, part, offset)
@@ -257,7 +265,7 @@ class Archive:
                     continue
                 is_long = len(raw) == _MAX_LINE_READ_BYTES and not raw.endswith(b"\n")
                 size, tail = _rest_of_line(raw, file) if is_long else (len(raw), raw)
-                if grows and not tail.endswith(b"\n"):
+                if is_growing and not tail.endswith(b"\n"):
                     break
                 try:
                     if is_long and json_start(raw):
@@ -266,21 +274,26 @@ class Archive:
                         raise ValueError(f"a line of {size} bytes")
                     else:
                         line = read_line(_reread(file, offset, size) if is_long else raw)
-                        count, length, is_cut = self._run(line.run, file) if line.run else (1, 0, False)
-                        if grows and count < line.run:
+                        frame_count, run_bytes, is_cut = 1, 0, False
+                        if line.run:
+                            frame_count, run_bytes, is_cut = self._measure_run(line.run, file)
+                        if is_growing and frame_count < line.run:
                             break
                         self.unreadable += is_cut
-                        size += length
-                        self._add_position(line, part, offset, count)
+                        size += run_bytes
+                        self._add_line(line, part, offset, frame_count)
                 except ValueError:
                     self.unreadable += 1
                 offset += size
         self._offset = offset
         return is_at_end
 
-    def _run(self, count: int, file: IO[bytes]) -> tuple[int, int, bool]:
-        """Return the number and total size in bytes of the complete lines of a run, and True if a line is
-        incomplete."""
+    def _measure_run(self, count: int, file: IO[bytes]) -> tuple[int, int, bool]:
+        """Read the lines after the header of a run of `count` frames.
+
+        Return the number of complete lines, the number of bytes read, and True if the last line is
+        incomplete.
+        """
         frames = size = 0
         while frames < count and size < _MAX_RUN_BYTES:
             raw = file.readline(_MAX_LINE_READ_BYTES)
@@ -290,17 +303,17 @@ class Archive:
             frames += 1
         return frames, size, False
 
-    def _add_position(self, line: Line, part: int, offset: int, count: int) -> None:
+    def _add_line(self, line: Line, part: int, offset: int, count: int) -> None:
         """Store the position or the content of a line.
 
-        `count` is the number of frames that the line announces.
+        `count` is the number of frames in the file that belong to the line: more than 1 only for a run.
         """
         if line.connection is not None:
             self.connections[line.connection.number] = line.connection
         elif line.note is not None:
-            self._positions.set_note(self._position(line.note.frame), part, offset)
+            self._positions.set_note(self._archive_number(line.note.frame), part, offset)
         elif line.same:
-            note_frame, *other_frames = map(self._position, line.same)
+            note_frame, *other_frames = map(self._archive_number, line.same)
             self._positions.share_note(note_frame, other_frames)
         elif line.mark is not None:
             self.marks.append(line.mark)
@@ -332,6 +345,7 @@ class Archive:
         return "they are in an earlier part" if earlier_path.is_file() else "earlier parts were removed"
 
     def _add_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
+        """Store the position and the size in bytes of a long line. `frame` has its number in the file."""
         number = len(self._positions)
         # The size is stored first, because another thread can see the frame as soon as it has a position.
         self._long_line_sizes[number] = size
@@ -342,29 +356,35 @@ class Archive:
             raise
         self._last_time = frame.time
 
-    def _add_frames(self, number: int, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
-        """Store the positions of `count` frames. `number` is the number of the first one in the file."""
+    def _add_frames(
+        self, file_number: int, count: int, part: int, offset: int, *, is_run: bool = False
+    ) -> None:
+        """Store the positions of `count` frames. The first one has `file_number` in the file."""
         if not count:
             return  # the run was cut off before its first frame
-        gap, (stop, reason) = number - self._next_number, self._reported_gap
-        if gap < 0 or (gap > _MAX_GAP_FRAMES and number > stop):
-            raise ValueError(f"frame {number} cannot follow {self._next_number - 1}")
-        if gap:
-            self._gaps.append(Gap(len(self._positions), gap, reason if self._next_number < stop else ""))
-            self._spans.append((number, len(self._positions)))
+        missing_count = file_number - self._next_number
+        gap_stop, gap_reason = self._reported_gap
+        if missing_count < 0 or (missing_count > _MAX_GAP_FRAMES and file_number > gap_stop):
+            raise ValueError(f"frame {file_number} cannot follow {self._next_number - 1}")
+        if missing_count:
+            reason = gap_reason if self._next_number < gap_stop else ""
+            self._gaps.append(Gap(len(self._positions), missing_count, reason))
+            self._spans.append((file_number, len(self._positions)))
         self._positions.add(count, part, offset, is_run=is_run)
-        self._next_number = number + count
+        self._next_number = file_number + count
 
-    def _position(self, number: int) -> int:
-        """Convert the number of a frame in the file to its number in this archive. -1 if the frame is
-        missing."""
-        if number < 0:
+    def _archive_number(self, file_number: int) -> int:
+        """Convert the number of a frame in the file to its number in this archive.
+
+        -1 if the frame is missing.
+        """
+        if file_number < 0:
             return -1
-        span_number = bisect_right(self._spans, number, key=_frame_number)
-        first, position = self._spans[span_number - 1]
-        stop = self._spans[span_number][1] if span_number < len(self._spans) else len(self._positions)
-        index = position + number - first
-        return index if index < stop else -1
+        next_span = bisect_right(self._spans, file_number, key=_frame_number)
+        span_file_number, span_number = self._spans[next_span - 1]
+        span_stop = self._spans[next_span][1] if next_span < len(self._spans) else len(self._positions)
+        number = span_number + file_number - span_file_number
+        return number if number < span_stop else -1
 
     def _close_connections(self) -> None:
         """Mark the connections that were open at the end of the file as closed."""
@@ -384,19 +404,19 @@ def require_capture(path: Path) -> None:
             # Opening a pipe would wait until another process writes to it.
             raise DeskUserError(f"{path} is not a file.", hint, next_command=command)
         with path.open("rb") as file:
-            start = file.readline(4096)
+            first_line = file.readline(4096)
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}."
         raise DeskUserError(message, hint, next_command=command) from None
     try:
-        is_capture = read_line(start).capture is not None
+        is_capture = read_line(first_line).capture is not None
     except ValueError:
         is_capture = False
-    if not start and (second_part := part_path(path, 2)).is_file():
+    if not first_line and (second_part := part_path(path, 2)).is_file():
         command = shlex.join(["mcpdesk", "open", str(second_part)])
         hint = f"The capture continues: use `{command}`."
         raise DeskUserError(f"{path} is empty.", hint, next_command=command)
-    if _EXCHANGE.match(start):
+    if _EXPORTED_EXCHANGE.match(first_line):
         hint = "Export traffic as a capture to open it again: `w` and `o` in Traffic."
         raise DeskUserError(f"{path} is not a capture, but an export as JSON Lines.", hint)
     if not is_capture:
@@ -426,6 +446,6 @@ def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
 
 
 def _reread(file: IO[bytes], offset: int, size: int) -> bytes:
-    """Read a line that was skipped."""
+    """Read a line of `size` bytes again from its beginning."""
     file.seek(offset)
     return file.read(size)

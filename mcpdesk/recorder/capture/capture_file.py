@@ -31,7 +31,7 @@ from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark, RecordedR
 _MAX_BUFFERS = 1_000
 """Maximum number of buffers for one `writev`. The operating system accepts 1,024."""
 QueuedData: TypeAlias = Sequence[bytes | Path]
-"""Data to write, in order. After a path, the data of the part with this name follow."""
+"""Data to write, in order. A path stands before the data of each new part, and names its file."""
 
 
 class PartUnavailable(OSError):
@@ -57,13 +57,21 @@ class CaptureFile:
         self._max_bytes = max_bytes
         self._started = started
         self._connections: dict[int, bytes] = {}
+        """Lines of the open connections, by number."""
         self._queue: list[bytes | Path] = []
-        self._queued_bytes = self._drained_bytes = self._offset = self._header_bytes = 0
+        self._queued_bytes = 0
+        """Size in bytes of the data in `_queue`."""
+        self._drained_bytes = 0
+        """Size in bytes of the data that were taken from the queue and are not on disk yet."""
         self._part = -1
-        """Index of the part for which lines are queued.
+        """Index of the part for which lines are queued, from 0.
 
         The part that is written on disk may be an earlier one.
         """
+        self._offset = 0
+        """Size in bytes of this part, with the queued lines."""
+        self._header_bytes = 0
+        """Size in bytes of the lines that were queued when this part began."""
         self.missing = 0
         """Number of frames that will never be in the file."""
         self._first_frames: list[int] = []
@@ -75,7 +83,7 @@ class CaptureFile:
         self.path, self._handle = _create_first_part(path)
         private_files.hold(self._handle)
         self.positions.parts.append(self.path)
-        self._begin()
+        self._begin_part()
 
     @property
     def part(self) -> Path:
@@ -93,39 +101,39 @@ class CaptureFile:
         return self._queued_bytes + self._drained_bytes
 
     def add_connection(self, info: ConnectionInfo) -> None:
-        """Append the data of a connection. Every part repeats the open connections at its beginning."""
+        """Append the data of a connection. Every part begins with the data of the open connections."""
         line = connection_line(info)
-        self._put(line)
+        self._enqueue(line)
         self._connections[info.number] = line
         if info.closed is not None:
             del self._connections[info.number]
 
     def add_mark(self, mark: HeldMark) -> None:
         """Append a decision about a held message."""
-        self._put(mark_line(mark))
+        self._enqueue(mark_line(mark))
 
     def add_remark(self, remark: RecordedRemark) -> None:
         """Append a remark on a message of a server."""
-        self._put(remark_line(remark))
+        self._enqueue(remark_line(remark))
 
     def add_log(self, log: CallLog) -> None:
         """Append a log line of a call."""
-        self._put(log_line(log))
+        self._enqueue(log_line(log))
 
     def add(self, group: Group) -> None:
         """Append the lines of the next frames. If the part is full, start a new one."""
         size = sum(map(len, group.pieces))
         is_full = self._max_bytes is not None and self._offset + size > self._max_bytes
         if is_full and self._offset > self._header_bytes:
-            self._queue.append(part_path(self.path, self._part + 2))
-            self._begin()
+            self._queue.append(self._next_path())
+            self._begin_part()
         self.positions.add(group.count, self._part, self._offset, is_run=group.is_run)
-        self._put(*group.pieces)
+        self._enqueue(*group.pieces)
 
     def add_note(self, frame: int, line: bytes) -> None:
         """Append the line with the HTTP metadata of an earlier frame."""
         self.positions.set_note(frame, self._part, self._offset)
-        self._put(line)
+        self._enqueue(line)
 
     def add_same(self, note_frame: int, frames: Sequence[int]) -> bool:
         """Append a line that gives the HTTP metadata of frame `note_frame` to other frames.
@@ -134,20 +142,21 @@ class CaptureFile:
         """
         if not self.positions.share_note(note_frame, frames, self._part):
             return False
-        self._put(same_line(note_frame, frames))
+        self._enqueue(same_line(note_frame, frames))
         return True
 
     def add_loss(self, stop: int, reason: str) -> None:
         """Append a line that reports missing frames, from the next one up to `stop` (excluded)."""
         start = len(self.positions)
         self.missing += stop - start
-        self._put(lost_line(start, stop, reason))
+        self._enqueue(lost_line(start, stop, reason))
         self.positions.skip_frames(stop - start)
 
     def drain(self) -> QueuedData:
         """Empty the queue and return its data, which the caller passes to `write`."""
         queue, self._queue = self._queue, []
-        self._queued_bytes, self._drained_bytes = 0, self._drained_bytes + self._queued_bytes
+        self._drained_bytes += self._queued_bytes
+        self._queued_bytes = 0
         return queue
 
     def write(self, queue: QueuedData) -> None:
@@ -157,19 +166,20 @@ class CaptureFile:
         `restart_in_new_part` must be called first.
         """
         self._unwritten += queue
-        while (unwritten := self._unwritten) and self._check_position():
+        while unwritten := self._unwritten:
             if isinstance(unwritten[0], Path):
                 self._open_part(unwritten[0])
                 del unwritten[0]
             else:
+                self._check_position()
                 self._write_lines()
         self._drained_bytes = 0
 
     def restart_in_new_part(self, reason: str) -> Path:
         """Continue in a new part and return its path, because the current part on disk is lost.
 
-        Queued lines are dropped, because their positions were in that part. The caller must prevent other
-        threads from adding lines.
+        Queued lines are dropped, because their positions were in that part or in later ones. The caller must
+        prevent other threads from adding lines.
         """
         positions = self.positions
         lost_part = len(positions.parts) - 1
@@ -177,13 +187,13 @@ class CaptureFile:
         positions.unreadable_parts.update(range(lost_part, self._part + 1))
         self._unwritten.clear()
         self._queued_bytes = self._drained_bytes = 0
-        new_path = part_path(self.path, self._part + 2)
+        new_path = self._next_path()
         self._queue = [new_path]
-        self._begin()
+        self._begin_part()
         start, stop = self._first_frames[lost_part], len(positions)
         if start < stop:
             self.missing += stop - start
-            self._put(lost_line(start, stop, reason))
+            self._enqueue(lost_line(start, stop, reason))
         return new_path
 
     def remove(self, path: Path) -> None:
@@ -195,6 +205,7 @@ class CaptureFile:
         positions = self.positions
         if path in positions.parts[:-1]:
             positions.stop_reading_part(positions.parts.index(path))
+            # Frames count as removed up to the first part that can still be read.
             while (
                 part := bisect_right(self._first_frames, positions.removed) - 1
             ) in positions.unreadable_parts:
@@ -209,28 +220,30 @@ class CaptureFile:
             os.close(self._handle)
             self.positions.close()
 
-    def _begin(self) -> None:
+    def _next_path(self) -> Path:
+        """Return the path of the part after the queued one. Its number is its index + 1."""
+        return part_path(self.path, self._part + 2)
+
+    def _begin_part(self) -> None:
         """Queue the beginning of the next part."""
         self._part += 1
         self._first_frames.append(len(self.positions))
         self._offset = 0
-        self._put(header_line(self._part + 1, len(self.positions), self._started))
-        self._put(*self._connections.values())
+        self._enqueue(header_line(self._part + 1, len(self.positions), self._started))
+        self._enqueue(*self._connections.values())
         self._header_bytes = self._offset
 
-    def _put(self, *pieces: bytes) -> None:
+    def _enqueue(self, *pieces: bytes) -> None:
         size = sum(map(len, pieces))
         self._queue += pieces
         self._offset += size
         self._queued_bytes += size
 
-    def _check_position(self) -> bool:
-        """Check that the next line will be written at the expected position, and return True.
+    def _check_position(self) -> None:
+        """Check that the part on disk is unchanged, and remove incomplete data at its end.
 
         Raises: PartUnavailable; OSError.
         """
-        if isinstance(self._unwritten[0], Path):
-            return True
         handle_status, path = os.fstat(self._handle), self.positions.parts[-1]
         try:
             path_status = os.stat(path)
@@ -243,7 +256,6 @@ class CaptureFile:
         if handle_status.st_size > self._written:
             # A failed attempt may have left incomplete data.
             os.ftruncate(self._handle, self._written)
-        return True
 
     def _open_part(self, path: Path) -> None:
         """Create the next part on disk."""
@@ -256,7 +268,7 @@ class CaptureFile:
         self.positions.parts.append(path)
 
     def _write_lines(self) -> None:
-        """Write the refused data up to the beginning of the next part, as far as the disk accepts them."""
+        """Write the data that come before the next part. Raises: OSError if the disk refuses some of them."""
         unwritten = self._unwritten
         end = next(
             (index for index, piece in enumerate(unwritten) if isinstance(piece, Path)), len(unwritten)
@@ -265,21 +277,25 @@ class CaptureFile:
         try:
             while lines:
                 # Separate buffers, because joining them would copy every byte.
-                written, complete_lines = os.writev(self._handle, lines[:_MAX_BUFFERS]), 0
-                self._written += written
-                while complete_lines < len(lines) and written >= len(lines[complete_lines]):
-                    written -= len(lines[complete_lines])
+                written_bytes = os.writev(self._handle, lines[:_MAX_BUFFERS])
+                self._written += written_bytes
+                complete_lines = 0
+                while complete_lines < len(lines) and written_bytes >= len(lines[complete_lines]):
+                    written_bytes -= len(lines[complete_lines])
                     complete_lines += 1
                 del lines[:complete_lines]
-                if written:
-                    lines[0] = memoryview(lines[0])[written:]
+                if written_bytes:
+                    lines[0] = memoryview(lines[0])[written_bytes:]
         finally:
             unwritten[:end] = lines
             self._drained_bytes = sum(len(piece) for piece in unwritten if not isinstance(piece, Path))
 
 
 def _create_first_part(path: Path) -> tuple[Path, int]:
-    """Create the first part under a name that no capture has."""
+    """Create the first part, and return its path and its open file.
+
+    If a file with this name exists, a number is added to the name. Raises: OSError.
+    """
     attempt = path
     for number in range(1, 1000):
         try:

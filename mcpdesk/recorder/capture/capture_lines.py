@@ -56,16 +56,17 @@ from mcpdesk.recorder.record import (
 FORMAT = 3
 _DIRECTIONS = {"in": Direction.IN, "out": Direction.OUT}
 _DIRECTION_WORDS = ("in", "out")
-_FRAME = b'{"n":'
-_JSON = b',"json":'
-_RUN = b',"run":'
+_FRAME_START = b'{"n":'
+_JSON_MEMBER = b',"json":'
+_RUN_MEMBER = b',"run":'
 _MAX_HEAD_BYTES = 240
 """Maximum number of bytes before the frame in a line."""
 MAX_RUN_FRAMES = 4_096
-"""Maximum number of frames that one line may announce. The writer uses at most 256."""
+"""Maximum number of frames that the header of a run may announce. The writer uses at most 256."""
 _LONG_HEAD = re.compile(
     rb'\{"n":\d{1,16},"t":[0-9.]{1,24},"c":\d{1,16},"d":"(?:in|out)",(?:"phases":\[[0-9.,e+-]{1,100}\],)?'
 )
+"""Beginning of the line of a frame, up to the member with its data."""
 
 
 class _NotedFrame(HttpNote, gc=False, frozen=True):
@@ -140,7 +141,7 @@ def frame_lines(frames: Sequence[Frame], unchecked: Container[int]) -> bytes | N
     other frames are known to be JSON, and are only searched for line breaks.
     """
     unchecked_data = [frame.data for frame in frames if frame.number in unchecked]
-    if unchecked_data and not _are_values(unchecked_data):
+    if unchecked_data and not _are_json_values(unchecked_data):
         return None
     if b"\n" in b"".join([frame.data for frame in frames]):
         return None
@@ -163,7 +164,7 @@ def frame_lines(frames: Sequence[Frame], unchecked: Container[int]) -> bytes | N
 def run_pieces(run: FrameRun) -> Sequence[bytes]:
     """Return the buffers with the lines of a run. The frames are not copied."""
     phases_member = b',"each":' + _encoder.encode(run.phases) if run.phases else b""
-    return b"%b%b%d%b}\n" % (_head(run), _RUN, run.count, phases_member), run.data, b"\n"
+    return b"%b%b%d%b}\n" % (_head(run), _RUN_MEMBER, run.count, phases_member), run.data, b"\n"
 
 
 def run_lines(lines: Sequence[bytes]) -> list[bytes]:
@@ -171,12 +172,13 @@ def run_lines(lines: Sequence[bytes]) -> list[bytes]:
 
     Raises: ValueError if the lines are not a run.
     """
-    first, *frames = lines
-    line, head_rest = read_line(first), first[first.index(b",") : first.index(_RUN)]
-    phases_members = [_phases(phases) for phases in line.each[: len(frames)]]
+    header, *frames = lines
+    line = read_line(header)
+    shared_members = header[header.index(b",") : header.index(_RUN_MEMBER)]
+    phases_members = [_phases_member(phases) for phases in line.each[: len(frames)]]
     phases_members += [b""] * (len(frames) - len(phases_members))
     return [
-        b"%b%d%b%b%b%b}\n" % (_FRAME, line.n + index, head_rest, phases, _JSON, data)
+        b"%b%d%b%b%b%b}\n" % (_FRAME_START, line.n + index, shared_members, phases, _JSON_MEMBER, data)
         for index, (data, phases) in enumerate(zip(frames, phases_members, strict=True))
     ]
 
@@ -186,37 +188,37 @@ def frame_pieces(frame: Frame, data: bytes, is_json: bool) -> Sequence[bytes]:
 
     `data` are the bytes of the frame that are still available.
     """
-    head = _head(frame) + _phases(frame.phases)
+    head = _head(frame) + _phases_member(frame.phases)
     if len(data) == frame.size:
-        is_value = b"\n" not in data if is_json else _are_values([data])
-        return (head, _JSON, data, b"}\n") if is_value else (head, _text(data), b"}\n")
-    return head, _text(data), b',"size":%d%b}\n' % (frame.size, _end(frame.end))
+        is_value = b"\n" not in data if is_json else _are_json_values([data])
+        return (head, _JSON_MEMBER, data, b"}\n") if is_value else (head, _text_member(data), b"}\n")
+    return head, _text_member(data), b',"size":%d%b}\n' % (frame.size, _end_member(frame.end))
 
 
 def _head(entry: Entry) -> bytes:
     """Return the beginning of the line of a frame."""
     word = _DIRECTION_WORDS[entry.direction].encode()
-    return b'%b%d,"t":%.6f,"c":%d,"d":"%b"' % (_FRAME, entry.number, entry.time, entry.connection, word)
+    return b'%b%d,"t":%.6f,"c":%d,"d":"%b"' % (_FRAME_START, entry.number, entry.time, entry.connection, word)
 
 
-def _phases(phases: Phases | None) -> bytes:
+def _phases_member(phases: Phases | None) -> bytes:
     return b"" if phases is None else b',"phases":' + _encoder.encode(phases)
 
 
-def _text(data: bytes) -> bytes:
+def _text_member(data: bytes) -> bytes:
     try:
         return b',"text":' + orjson.dumps(str(data, "utf-8"))
     except UnicodeDecodeError:
         return b',"base64":"' + b64encode(data) + b'"'
 
 
-def _end(data: bytes) -> bytes:
-    """Return the last bytes of a cut frame, beginning with a complete character."""
+def _end_member(data: bytes) -> bytes:
+    """Return the member with the last bytes of a cut frame, from the first complete character on."""
     text = data.decode("utf-8", "replace").lstrip("\ufffd") if data else ""
     return b',"end":' + orjson.dumps(text) if text else b""
 
 
-def _are_values(frames: list[bytes]) -> bool:
+def _are_json_values(frames: list[bytes]) -> bool:
     """Return True if every frame is exactly one JSON value without a line break."""
     joined = b"[%b]" % b",".join(frames)
     try:
@@ -289,16 +291,16 @@ def read_line(line: bytes) -> Line:
 
     Raises: ValueError (msgspec.DecodeError is a subclass) for an incomplete or invalid line.
     """
-    json_offset = (
-        line.find(_JSON, 0, _MAX_HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
-    )
+    json_offset = -1
+    if line.startswith(_FRAME_START) and line.endswith(b"}\n"):
+        json_offset = line.find(_JSON_MEMBER, 0, _MAX_HEAD_BYTES)
     try:
         if json_offset < 0:
             return _decoder().decode(line)
         head = _decoder().decode(line[:json_offset] + b"}")
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    head.json = msgspec.Raw(line[json_offset + len(_JSON) : -2])
+    head.json = msgspec.Raw(line[json_offset + len(_JSON_MEMBER) : -2])
     return head
 
 
@@ -319,10 +321,10 @@ def frame_bytes(line: bytes) -> bytes:
 
     Raises: ValueError if the line has no frame.
     """
-    json_offset = (
-        line.find(_JSON, 0, _MAX_HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
-    )
-    return line_bytes(read_line(line)) if json_offset < 0 else line[json_offset + len(_JSON) : -2]
+    json_offset = -1
+    if line.startswith(_FRAME_START) and line.endswith(b"}\n"):
+        json_offset = line.find(_JSON_MEMBER, 0, _MAX_HEAD_BYTES)
+    return line_bytes(read_line(line)) if json_offset < 0 else line[json_offset + len(_JSON_MEMBER) : -2]
 
 
 def line_frame(line: Line) -> Frame:
@@ -349,7 +351,9 @@ def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | 
 def json_start(head: bytes) -> int:
     """Return the offset of the frame in a line with this beginning, or 0 if the offset is unknown."""
     match = _LONG_HEAD.match(head)
-    return match.end() + len(_JSON) - 1 if match and head.startswith(_JSON, match.end() - 1) else 0
+    if match is None or not head.startswith(_JSON_MEMBER, match.end() - 1):
+        return 0
+    return match.end() - 1 + len(_JSON_MEMBER)
 
 
 def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
@@ -360,8 +364,8 @@ def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
     """
     start = json_start(head)
     if not start or not tail.endswith(b"}\n"):
-        raise ValueError("a long line that is not one of a frame")
-    line = read_line(head[: start - len(_JSON)] + b"}")
+        raise ValueError("a long line without a JSON frame")
+    line = read_line(head[: start - len(_JSON_MEMBER)] + b"}")
     data = beginning(head[start:], MAX_KEPT_BYTES)
     end = tail[:-2][-END_BYTES:]
     direction = _DIRECTIONS.get(line.d, Direction.IN)
@@ -382,7 +386,7 @@ class Group(Struct, gc=False, frozen=True):
 
 
 def can_be_run(frames: Sequence[bytes]) -> bool:
-    """Return True if JSON frames can be stored as one value (a run)."""
+    """Return True if JSON frames can be stored as one value (a run): small frames without line breaks."""
     joined = b"".join(frames)
     if len(joined) > MAX_KEPT_BYTES and (
         len(joined) > MAX_GROUP_BYTES or max(map(len, frames)) > MAX_KEPT_BYTES
@@ -392,14 +396,17 @@ def can_be_run(frames: Sequence[bytes]) -> bool:
 
 
 def in_one_group(entries: Sequence[Entry], unchecked: Container[int]) -> Iterator[Group]:
-    """Yield as few groups as possible. All frames must be complete and small."""
-    for _, group in groupby(entries, type):
-        same_type = list(group)
-        frames = [entry for entry in same_type if isinstance(entry, Frame)]
+    """Yield one group for all successive frames that are not runs, if possible.
+
+    All frames must be complete and small.
+    """
+    for _, same_type_entries in groupby(entries, type):
+        successive_entries = list(same_type_entries)
+        frames = [entry for entry in successive_entries if isinstance(entry, Frame)]
         if frames and (lines := frame_lines(frames, unchecked)):
             yield Group(len(frames), (lines,))
         else:
-            yield from in_single_groups(same_type, unchecked, {})
+            yield from in_single_groups(successive_entries, unchecked, {})
 
 
 def in_single_groups(

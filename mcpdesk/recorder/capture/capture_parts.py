@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mcpdesk.recorder.capture.capture_lines import read_line
 
 _HEADER_BYTES = 4_096
-_PART = re.compile(r"(?P<stem>.+)\.(?P<number>[1-9]\d{0,6})\.jsonl")
+_PART_NAME = re.compile(r"(?P<stem>.+)\.(?P<number>[1-9]\d{0,6})\.jsonl")
 
 
 class PartFile(NamedTuple):
@@ -39,7 +39,7 @@ class StoredCapture(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of all parts."""
+        """Total size of the existing parts in bytes."""
         return sum(file.size for file in self.files)
 
     @property
@@ -59,24 +59,32 @@ def part_of(path: Path) -> tuple[Path, int]:
     A name such as `a.2.jsonl` is not enough. The first line of the file must also state this number. If the
     file states no number, part 1 must exist.
     """
-    match = _PART.fullmatch(path.name)
+    match = _PART_NAME.fullmatch(path.name)
     if match is None:
         return path, 1
     first, number = path.with_name(f"{match['stem']}.jsonl"), int(match["number"])
     stated_number = _stated_number(path)
-    return (first, number) if stated_number == number or (not stated_number and first.exists()) else (path, 1)
+    is_later_part = stated_number == number or (not stated_number and first.exists())
+    return (first, number) if is_later_part else (path, 1)
 
 
 def next_part(path: Path, number: int) -> tuple[Path, int] | None:
-    """Return path and number of the part after `number`. `path` is the path of the first part."""
+    """Return path and number of the next existing part after `number`, or None if there is none.
+
+    `path` is the path of the first part.
+    """
     next_path = part_path(path, number + 1)
     if next_path.is_file():
         return next_path, number + 1
-    parts = [(*part_of(each), each) for each in path.parent.glob(f"{escape(path.stem)}.*{path.suffix}")]
-    later_parts = [
-        (part_number, each) for first, part_number, each in parts if first == path and part_number > number
-    ]
-    return next(((each, part_number) for part_number, each in sorted(later_parts)), None)
+    later_parts: list[tuple[int, Path]] = []
+    for candidate in path.parent.glob(f"{escape(path.stem)}.*{path.suffix}"):
+        first, candidate_number = part_of(candidate)
+        if first == path and candidate_number > number:
+            later_parts.append((candidate_number, candidate))
+    if not later_parts:
+        return None
+    part_number, part = min(later_parts)
+    return part, part_number
 
 
 def existing_part(path: Path) -> Path:
@@ -86,7 +94,7 @@ def existing_part(path: Path) -> Path:
     """
     if path.exists():
         return path
-    match = _PART.fullmatch(path.name)
+    match = _PART_NAME.fullmatch(path.name)
     later_part = next_part(path, 1)
     if later_part is None and match is not None:
         later_part = next_part(path.with_name(f"{match['stem']}.jsonl"), int(match["number"]))
@@ -105,12 +113,15 @@ def _stated_number(path: Path) -> int:
 
 def stored_captures(folder: Path) -> list[StoredCapture]:
     """Return the captures in a folder, the one written last first."""
-    parts_of: dict[Path, list[PartFile]] = {}
+    files_by_capture: dict[Path, list[PartFile]] = {}
     for path in folder.glob("*.jsonl"):
         with suppress(FileNotFoundError):  # another process may remove old captures
-            status, (first, number) = path.stat(), part_of(path)
-            parts_of.setdefault(first, []).append(PartFile(path, number, status.st_size, status.st_mtime))
+            status = path.stat()
+            first, number = part_of(path)
+            file = PartFile(path, number, status.st_size, status.st_mtime)
+            files_by_capture.setdefault(first, []).append(file)
     captures = [
-        StoredCapture(tuple(sorted(files, key=lambda file: file.number))) for files in parts_of.values()
+        StoredCapture(tuple(sorted(files, key=lambda file: file.number)))
+        for files in files_by_capture.values()
     ]
     return sorted(captures, key=lambda capture: capture.changed, reverse=True)

@@ -30,7 +30,7 @@ MAX_KNOWN_HEADERS = 1_024
 If one of them occurs again, only a reference is written.
 """
 MAX_KNOWN_BYTES = 4 << 10
-"""Maximum size in bytes of encoded HTTP metadata that is remembered."""
+"""Maximum size in bytes of encoded HTTP metadata that is remembered at its first occurrence."""
 OBJECT_COST = 3
 """Memory of headers as Python objects, as a multiple of their encoded size."""
 _MAX_PENDING_BYTES = 64 << 20
@@ -139,6 +139,7 @@ class NoteEncoder:
                     file.add_same(first, frames[1:])
             if written_note is None:
                 ring.account(first, OBJECT_COST * len(data))
+            # A large note is remembered only if it has occurred more than once.
             if written_note is not None or len(frames) > 1 or len(data) <= MAX_KNOWN_BYTES:
                 self._remember(note, first)
 
@@ -155,7 +156,7 @@ class PendingBodies:
     """
 
     def __init__(self, waiting: dict[int, bytes], body_bytes: int) -> None:
-        """`waiting` has the bytes by frame number.
+        """Create an empty queue that keeps the complete bytes in `waiting`, by frame number.
 
         At most `body_bytes` bytes of a client's frame are written. 0 means all.
         """
@@ -165,8 +166,9 @@ class PendingBodies:
         self._body_bytes = max(MAX_KEPT_BYTES, body_bytes) if body_bytes else None
 
     def cut(self, frame: Frame) -> Frame:
-        """Return the part of a large frame that stays in memory. Queue the frame if there is enough
-        memory.
+        """Return the part of a large frame that stays in memory.
+
+        The bytes to write are queued if they are within the memory limit.
         """
         data_to_write = self._data_to_write(frame)
         if data_to_write is not None and self._has_room(len(data_to_write)):
@@ -174,9 +176,9 @@ class PendingBodies:
         data = frame.data
         return replace(frame, data=beginning(data, MAX_KEPT_BYTES), end=frame.end or data[-END_BYTES:])
 
-    def release(self, upto: int) -> None:
-        """Release the bytes of frames before `upto`, which are on disk or will never be written."""
-        for number in [number for number in list(self._waiting) if number < upto]:
+    def release(self, stop: int) -> None:
+        """Release the bytes of frames before `stop`, which are on disk or will never be written."""
+        for number in [number for number in list(self._waiting) if number < stop]:
             del self._waiting[number]
 
     def _data_to_write(self, frame: Frame) -> bytes | None:
@@ -185,8 +187,8 @@ class PendingBodies:
         is_complete = (
             max_bytes is None or max_bytes >= frame.size or frame.connection in self.uncut_connections
         )
-        # A JSON-RPC batch (it begins with `[`) is written completely: all its bytes are needed to match its
-        # requests with their responses.
+        # A JSON-RPC batch, which begins with `[`, is written completely, because all its bytes are needed to
+        # match its requests with their responses.
         if max_bytes is None or is_complete or data[:1] == b"[":
             return data
         return beginning(data, max_bytes) if max_bytes > MAX_KEPT_BYTES else None

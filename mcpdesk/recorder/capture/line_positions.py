@@ -56,6 +56,7 @@ class LinePositions:
         self._frames = _Positions(0, array("Q"))
         self._notes = _Positions(0, array("Q"))
         self._open_file: tuple[int, int] | None = None
+        """Index of the part that was read last, and its file descriptor."""
         self._cached_group: tuple[int, int, list[bytes]] = (0, 0, [])
         """Group of lines that was read last: its position, first frame and lines.
 
@@ -69,7 +70,7 @@ class LinePositions:
 
     @property
     def first(self) -> int:
-        """Oldest frame whose position is known."""
+        """Number of the oldest frame whose position is known."""
         return self._frames.base
 
     def add(self, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
@@ -87,7 +88,7 @@ class LinePositions:
         self._frames.values.frombytes(bytes(8 * count))
 
     def drop(self, first: int) -> None:
-        """Forget the positions of frames before `first`, except those in the same group as `first`."""
+        """Drop the positions of frames before `first`, except those in the same group as `first`."""
         frames = self._frames
         while first > frames.base and frames.at(first - 1) == frames.at(first) != 0:
             first -= 1  # the lines of a group are counted from its beginning
@@ -143,34 +144,35 @@ class LinePositions:
         )
         if start < frames.base or not are_close:
             return [self.frame_line(number) for number in numbers]
-        begin, lines = positions[0], list[bytes | None]()
+        first_position, lines = positions[0], list[bytes | None]()
         with self._lock:
             try:
-                handle = self._handle(begin >> _OFFSET_BITS)
-                data = read_at(handle, positions[-1] - begin, begin & _OFFSET_MASK)
+                handle = self._handle(first_position >> _OFFSET_BITS)
+                data = read_at(handle, positions[-1] - first_position, first_position & _OFFSET_MASK)
                 for position, next_position in pairwise(positions):
-                    if not begin <= position < next_position:
+                    if not first_position <= position < next_position:
                         raise ValueError("frames that do not follow each other")
                     # Lines of other kinds may come between two frames.
-                    start_offset = position - begin
+                    start_offset = position - first_position
                     lines.append(data[start_offset : data.index(b"\n", start_offset) + 1])
             except (OSError, ValueError):
                 lines.clear()
         return lines + [self.frame_line(number) for number in numbers[len(lines) :]]
 
     def piece(self, start: int, stop: int) -> bytes | None:
-        """Read the part of the file with the frames from `start` up to `stop`.
+        """Read the bytes of the file from the line of frame `start` up to the line of frame `stop`.
 
-        None if they are not close together.
+        None if these lines are not close together in the same part.
         """
         frames = self._frames
-        begin, end = frames.at(start), frames.at(stop)
-        if start >= stop or not 0 < begin < end < min(begin + _MAX_SPAN_BYTES, _RUN):
+        first_position, end_position = frames.at(start), frames.at(stop)
+        max_position = min(first_position + _MAX_SPAN_BYTES, _RUN)
+        if start >= stop or not 0 < first_position < end_position < max_position:
             return None
         with self._lock:
             try:
-                handle = self._handle(begin >> _OFFSET_BITS)
-                return read_at(handle, end - begin, begin & _OFFSET_MASK)
+                handle = self._handle(first_position >> _OFFSET_BITS)
+                return read_at(handle, end_position - first_position, first_position & _OFFSET_MASK)
             except OSError:
                 return None
 
@@ -211,8 +213,10 @@ class LinePositions:
             start -= 1
         while frames.at(stop) == position:
             stop += 1
-        is_run, position = bool(position & _RUN), position & ~_RUN
-        data = self._read(position >> _OFFSET_BITS, position & _OFFSET_MASK, stop - start + is_run)
+        is_run = bool(position & _RUN)
+        line_position = position & ~_RUN
+        part, offset = line_position >> _OFFSET_BITS, line_position & _OFFSET_MASK
+        data = self._read(part, offset, stop - start + is_run)
         if stop - start == 1 and not is_run:
             return start, [data]
         lines = data.split(b"\n")[:-1]
@@ -230,7 +234,10 @@ class LinePositions:
                 return b""
 
     def _read(self, part: int, offset: int, count: int) -> bytes:
-        """Read complete lines at a position. Raises: OSError; ValueError if the file is too short."""
+        """Read `count` complete lines, the first at `offset`.
+
+        Raises: OSError; ValueError if the file is too short.
+        """
         handle = self._handle(part)
         pieces, missing_lines, size = list[bytes](), count, _FIRST_READ_BYTES * min(count, 16)
         while missing_lines:
@@ -247,9 +254,9 @@ class LinePositions:
         return b"".join(pieces)
 
     def _handle(self, part: int) -> int:
-        """Return the open file of a part.
+        """Return the file descriptor of a part. The caller holds the lock. Raises: OSError.
 
-        The last file stays open, because neighbouring frames are read together.
+        The file stays open until another part is read, because neighbouring frames are often read next.
         """
         if part >= len(self.parts) or part in self.unreadable_parts:
             raise FileNotFoundError(errno.ENOENT, "this part was not started, or was removed")

@@ -110,7 +110,9 @@ class Recording:
         self._disk_error = ""
         """Reason why the disk refused the last write, or "" if it accepted it."""
         self._final_error = ""
+        """Value of `failing` when the recording was closed."""
         self._write_start: float | None = None
+        """Monotonic time in seconds at which the current write began, or None."""
         self._retention = retention
         self._max_file_bytes = max_file_bytes = retention.part_bytes(max_file_bytes or 0) or None
         self._last_retention_check: tuple[float, Path | None] = (-inf, None)
@@ -126,6 +128,7 @@ class Recording:
         self._secret_headers = secret_headers
         self._segment: Segment
         self._append: Callable[[Entry], None]
+        """Segment for the next frame, and its function that appends an entry."""
         self._lock = Lock()
         """Lock for data that are changed by the transports and by the writer. It is held only briefly."""
         self._backlog: dict[int, int] = {}
@@ -154,7 +157,10 @@ class Recording:
         self.on_work: Callable[[], object] = lambda: None
         """Function that is called on any thread when the writer has work again."""
         self._missing = 0
-        self._closing = self._is_late = False
+        """Number of frames that were missing in the file when it was closed."""
+        self._is_closing = False
+        self._is_late = False
+        """True if the writer was still busy when `close` stopped waiting for it."""
         self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
 
     @property
@@ -164,8 +170,8 @@ class Recording:
 
     @property
     def failing(self) -> str:
-        """Reason why frames cannot be written now, or "" if they can be written, or if no file is wanted."""
-        reason = self._reason
+        """Reason why frames cannot be written now, or "" if they can be written or no file was requested."""
+        reason = self._disk_failure
         return f"not captured to disk: {reason} ({self.path or self._requested_path})" if reason else ""
 
     @property
@@ -177,10 +183,10 @@ class Recording:
     @property
     def health(self) -> CaptureHealth:
         """State of the capture file."""
-        return CaptureHealth(self._requested_path is not None, self._reason, self.missing)
+        return CaptureHealth(self._requested_path is not None, self._disk_failure, self.missing)
 
     @property
-    def _reason(self) -> str:
+    def _disk_failure(self) -> str:
         since = self._write_start
         if not self._disk_error and since is not None and monotonic() - since > _WRITE_TIMEOUT_S:
             return "the disk does not answer"
@@ -350,14 +356,14 @@ class Recording:
 
         If the disk does not respond, the writer thread writes the data later, and this method returns.
         """
-        self._closing = True
+        self._is_closing = True
         self._next_turn.set()
         self._has_work.set()
         if self._thread.is_alive():
             self._thread.join(_CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
             self._is_late = True
-            self._final_error = f"not all is captured: the disk takes too long ({self.path})"
+            self._final_error = f"the capture is incomplete: the disk takes too long ({self.path})"
         else:
             self._finish()
 
@@ -411,7 +417,7 @@ class Recording:
 
     def _run(self) -> None:
         turn_time = monotonic() + BATCH_S
-        while not self._closing:
+        while not self._is_closing:
             self._next_turn.wait(max(0.0, turn_time - monotonic()))
             self._next_turn.clear()
             self._write_all()
@@ -438,7 +444,7 @@ class Recording:
     def _has_unwritten_data(self) -> bool:
         """True if connections, decisions, remarks or log lines wait to be written."""
         queues = (self._new_connections, self._new_marks, self._new_remarks, self._new_logs)
-        return any(queues) or self._closing
+        return any(queues) or self._is_closing
 
     def _take_logs(self) -> list[CallLog]:
         """Remove and return the log lines to write.
@@ -446,8 +452,9 @@ class Recording:
         If lines were lost, the first one is a warning with their number.
         """
         with self._lock:
-            logs, lost_count, self._lost_logs = list(self._new_logs), self._lost_logs, 0
+            logs = list(self._new_logs)
             self._new_logs.clear()
+            lost_count, self._lost_logs = self._lost_logs, 0
         if lost_count:
             text = f"{lost_count} log lines before this one are missing: the disk is too slow"
             logs.insert(0, structs.replace(logs[0], level="warning", source="recorder", text=text, where=""))
@@ -468,7 +475,7 @@ class Recording:
         self._final_error = self._final_error if self._is_late else self.failing
 
     def _open_file(self) -> None:
-        """Create the capture file, if one is wanted."""
+        """Create the capture file, if a path was requested."""
         if self._requested_path is None:
             return
         try:
@@ -482,8 +489,11 @@ class Recording:
 
     def _write_all(self) -> None:
         pausing_end = monotonic() + _PAUSING_TIME_S
-        while not self._write_some(is_hurried=(is_late := self._closing or monotonic() > pausing_end)):
-            if not is_late:
+        while True:
+            is_hurried = self._is_closing or monotonic() > pausing_end
+            if self._write_some(is_hurried=is_hurried):
+                return
+            if not is_hurried:
                 sleep(_PAUSE_S)
 
     def _write_some(self, *, is_hurried: bool) -> bool:
@@ -492,7 +502,7 @@ class Recording:
         Return True if there is nothing more to do now.
         """
         encoder = self._encoder
-        if encoder.file is None and not self._closing:
+        if encoder.file is None and not self._is_closing:
             self._open_file()
         file = encoder.file
         if file is not None and file.waiting >= _TURN_BYTES and self._disk_error:
@@ -512,7 +522,7 @@ class Recording:
                 file.add_log(log)
         encoder.encode(count if is_hurried else min(count, slice_end), _TURN_BYTES)
         was_accepted = self._flush()
-        while self._release_oldest():  # no other thread waits for this lock
+        while self._release_oldest():  # with a new lock each time, so that transports can record in between
             pass
         # If the disk is failing, the next turn tries again.
         return encoder.frames >= count or not was_accepted
@@ -563,15 +573,18 @@ class Recording:
 
     def _remove_old_captures(self) -> None:
         """Remove old captures if a new part was started, or after `_RETENTION_CHECK_S` seconds."""
-        file, (last_check, part) = self._encoder.file, self._last_retention_check
+        file = self._encoder.file
         if file is None or not self._retention.is_on:
             return
-        if file.part == part and monotonic() - last_check < _RETENTION_CHECK_S:
+        last_check, checked_part = self._last_retention_check
+        if file.part == checked_part and monotonic() - last_check < _RETENTION_CHECK_S:
             return
         self._last_retention_check = monotonic(), file.part
-        reserve = max(0, (self._max_file_bytes or 0) - file.written)
+        reserve_bytes = max(0, (self._max_file_bytes or 0) - file.written)
         try:
-            for removed in remove_old(file.part.parent, self._retention, file.part, reserve, file.remove):
+            for removed in remove_old(
+                file.part.parent, self._retention, file.part, reserve_bytes, file.remove
+            ):
                 self.removed_files += 1
                 self.removed_bytes += removed.size
                 self.on_removed(removed)

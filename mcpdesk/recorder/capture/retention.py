@@ -32,9 +32,9 @@ class Retention(Struct, frozen=True):
     """Maximum number of seconds since the last write to a file. 0 means no limit."""
 
     def part_bytes(self, max_file_bytes: int) -> int:
-        """Return the maximum size of one part. `max_file_bytes` is another limit. 0 means no limit."""
-        share = max(_MIN_PART_BYTES, self.max_bytes // _PART_DIVISOR) if self.max_bytes else 0
-        return min(filter(None, (share, max_file_bytes)), default=0)
+        """Return the maximum size of one part in bytes: `max_file_bytes` or less. 0 means no limit."""
+        max_part_bytes = max(_MIN_PART_BYTES, self.max_bytes // _PART_DIVISOR) if self.max_bytes else 0
+        return min(filter(None, (max_part_bytes, max_file_bytes)), default=0)
 
     @property
     def is_on(self) -> bool:
@@ -50,6 +50,7 @@ class RemovedFile(Struct, frozen=True):
 
     path: Path
     size: int
+    """Size in bytes."""
     reason: str
 
     def __str__(self) -> str:
@@ -59,31 +60,32 @@ class RemovedFile(Struct, frozen=True):
 
 
 def remove_old(
-    folder: Path, limits: Retention, own_part: Path | None, reserve: int, unlink: Callable[[Path], None]
+    folder: Path, limits: Retention, own_part: Path | None, reserve_bytes: int, unlink: Callable[[Path], None]
 ) -> Iterator[RemovedFile]:
-    """Remove files until `reserve` more bytes fit within the limits, and yield each removed file.
+    """Remove files until `reserve_bytes` more bytes fit within the limits, and yield each removed file.
 
     `own_part` is the part that this process writes. `unlink` removes one file.
     """
     captures = stored_captures(folder)
-    total = sum(capture.size for capture in captures) + reserve
+    total_bytes = sum(capture.size for capture in captures) + reserve_bytes
     oldest_time = time() - limits.max_age_s
-    removable = [file for capture in captures for file in _removable(capture, own_part)]
+    removable = [file for capture in captures for file in _removable_files(capture, own_part)]
     for file in sorted(removable, key=lambda file: (file.changed, file.number)):
         is_old = limits.max_age_s > 0 and file.changed < oldest_time
-        if not is_old and not 0 < limits.max_bytes < total:
+        is_too_much = 0 < limits.max_bytes < total_bytes
+        if not is_old and not is_too_much:
             continue
         with suppress(FileNotFoundError):
             try:
                 unlink(file.path)
             except PermissionError:
                 continue
-        total -= file.size
+        total_bytes -= file.size
         reason = "it is older than capture_keep_age" if is_old else "captures exceed capture_keep_bytes"
         yield RemovedFile(file.path, file.size, reason)
 
 
-def _removable(capture: StoredCapture, own_part: Path | None) -> tuple[PartFile, ...]:
+def _removable_files(capture: StoredCapture, own_part: Path | None) -> tuple[PartFile, ...]:
     """Return the parts of a capture that may be removed."""
     paths = [file.path for file in capture.files]
     if own_part in paths:

@@ -46,8 +46,9 @@ class Segment:
         self.notes: dict[int, HttpNote] = {}
         """HTTP metadata by frame number."""
         self.cost = 0
+        """Memory in bytes that the encoded frames and metadata of this segment use."""
         self.is_complete = True
-        """True if all frames of this segment are complete."""
+        """True if no frame of this segment was cut."""
 
     def between(self, start: int, stop: int) -> list[Entry]:
         """Return the entries that begin with frame `start` or later, and before frame `stop`."""
@@ -86,8 +87,10 @@ class Ring:
     """Segments by number. When their total size exceeds the limit, the oldest are dropped."""
 
     def __init__(self, budget: int) -> None:
+        """Create an empty ring with a memory limit of `budget` bytes."""
         self.budget = budget
         self.cost = 0
+        """Memory in bytes that all segments use."""
         self.segments: dict[int, Segment] = {}
         self._oldest = 0
         """Number of the oldest segment.
@@ -156,7 +159,7 @@ class Store:
 
     @property
     def first(self) -> int:
-        """Oldest frame that may be in memory or in the file."""
+        """Number of the oldest frame that may be in memory or in the file."""
         return self.ring.oldest if self.positions is None else min(self.ring.oldest, self.positions.first)
 
     @property
