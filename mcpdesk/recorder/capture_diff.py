@@ -87,7 +87,7 @@ def compare(a: Index, b: Index) -> CaptureDiff:
             changes.append(Change("differs", call, other, differences))
         else:
             same_count += 1
-            if kind := _pace(call.took_ms, other.took_ms):
+            if kind := _pace_change(call.took_ms, other.took_ms):
                 changes.append(Change(kind, call, other))
     unpaired = sorted(
         (call for candidates in unpaired_calls.values() for call in candidates), key=lambda call: call.number
@@ -105,10 +105,8 @@ def calls(index: Index) -> Iterator[RecordedCall]:
 
 def _call(index: Index, exchange: Exchange) -> RecordedCall:
     last = last_round(index, exchange)
-    request, response = (
-        {} if frame is None else message(index, part, frame).value
-        for part, frame in ((exchange, exchange.request), (last, last.response))
-    )
+    request = {} if exchange.request is None else message(index, exchange, exchange.request).value
+    response = {} if last.response is None else message(index, last, last.response).value
     content: dict[str, Any] = {"status": exchange.status.value}
     params = request.get("params") if isinstance(request, dict) else request
     content["arguments"] = params.get("arguments", params) if isinstance(params, dict) else params
@@ -137,23 +135,24 @@ def _paired_by_arguments(
 ) -> dict[int, RecordedCall]:
     """Pair calls with equal arguments, and remove the paired calls from `unpaired_calls`.
 
-    The result maps the number of a call in `calls_of_a` to the equal call of the other capture.
+    `unpaired_calls` has the calls of the other capture, by method and name. The result maps the number of a
+    call in `calls_of_a` to the equal call of the other capture.
     """
-    by_arguments: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
+    calls_by_arguments: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
     for (method, name), group_calls in unpaired_calls.items():
         for call in group_calls:
-            by_arguments[method, name, _key(call)].append(call)
+            calls_by_arguments[method, name, _arguments_key(call)].append(call)
     pairs: dict[int, RecordedCall] = {}
     for call in calls_of_a:
-        if candidates := by_arguments[call.method, call.name, _key(call)]:
+        if candidates := calls_by_arguments[call.method, call.name, _arguments_key(call)]:
             pairs[call.number] = candidates.popleft()
-    matched = {call.number for call in pairs.values()}
+    matched_numbers = {call.number for call in pairs.values()}
     for key, group_calls in unpaired_calls.items():
-        unpaired_calls[key] = deque(call for call in group_calls if call.number not in matched)
+        unpaired_calls[key] = deque(call for call in group_calls if call.number not in matched_numbers)
     return pairs
 
 
-def _key(call: RecordedCall) -> bytes:
+def _arguments_key(call: RecordedCall) -> bytes:
     return codec.dumps(call.content["arguments"], option=orjson.OPT_SORT_KEYS, default=str)
 
 
@@ -163,13 +162,17 @@ def _differences(a: Any, b: Any, path: str = "") -> Iterator[CallDifference]:
             yield from _differences(a.get(key), b.get(key), f"{path}.{key}" if path else key)
     elif type(a) is type(b) and isinstance(a, list):
         for index in range(max(len(a), len(b))):
-            item_a, item_b = (side[index] if index < len(side) else None for side in (a, b))
+            item_a = a[index] if index < len(a) else None
+            item_b = b[index] if index < len(b) else None
             yield from _differences(item_a, item_b, f"{path}[{index}]")
     elif a != b:
         yield CallDifference(path, a, b)
 
 
-def _pace(a: float | None, b: float | None) -> str:
+def _pace_change(a: float | None, b: float | None) -> str:
+    """Compare two durations in milliseconds: `slower` or `faster`, or "" if they are similar or unknown."""
     if a is None or b is None or abs(a - b) < MIN_DIFFERENCE_MS:
         return ""
-    return "slower" if b >= SLOWER_FACTOR * a else "faster" if a >= SLOWER_FACTOR * b else ""
+    if b >= SLOWER_FACTOR * a:
+        return "slower"
+    return "faster" if a >= SLOWER_FACTOR * b else ""

@@ -28,12 +28,15 @@ CHANGED_SIGN = "✎"
 _TEXT_BEGINNINGS = ('"text":"', '"arguments":', '"result":', '"params":')
 """Texts with which the interesting part of a message begins. The innermost part comes first."""
 _MAX_KEYS = 4
+"""Maximum number of member names in the summary of a list, and number of objects that are read for them."""
 _MAX_READ_LENGTH = 4 * MAX_TEXT_LENGTH
 """Maximum number of characters in which escapes are replaced."""
 _MAX_NESTING = 3
+"""Maximum number of levels of JSON within JSON whose escapes are replaced."""
 _ESCAPE = re.compile(r"""\\(["\\nrt])""")
-_ESCAPED = {'"': '"', "\\": "\\"}
-_LISTS = ("tools", "resources", "resourceTemplates", "prompts")
+_ESCAPED_CHARACTERS = {'"': '"', "\\": "\\"}
+"""Characters that are written instead of their escapes. Other escapes become blanks."""
+_LIST_MEMBERS = ("tools", "resources", "resourceTemplates", "prompts")
 
 
 class Summary(NamedTuple):
@@ -53,30 +56,27 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     if exchange.kind not in (ExchangeKind.REQUEST, ExchangeKind.NOTIFICATION):
         return Summary()
     changed_message = changed_request(index, exchange)
+    is_changed = changed_message is not None
     request = (
-        _value(index, exchange, exchange.request)
-        if changed_message is None
-        else _summary_parts(changed_message)
+        _summary_parts(changed_message)
+        if is_changed
+        else _decoded_message(index, exchange, exchange.request)
     )
     if exchange.kind is ExchangeKind.NOTIFICATION:
         return Summary(_notification_text(exchange.method, request))
-    if item_count := _item_count(index, exchange):
-        return Summary(
-            _arguments_text(exchange, request, changed_message is not None)[:MAX_TEXT_LENGTH], item_count
-        )
+    arguments = _arguments_text(exchange, request, is_changed)[:MAX_TEXT_LENGTH]
+    if item_count := _item_count_text(index, exchange):
+        return Summary(arguments, item_count)
     last = last_round(index, exchange)
-    answer, has_failed = _answer(exchange, _value(index, last, last.response))
-    has_failed = has_failed and exchange.status is not Status.NEGOTIATION
+    result, is_error = _answer_text(exchange, _decoded_message(index, last, last.response))
+    has_failed = is_error and exchange.status is not Status.NEGOTIATION
     if exchange.response is None and exchange.ended is None and exchange.notifications:
-        answer = _latest_notification(index, exchange)
-    arguments = _arguments_text(exchange, request, changed_message is not None)
-    values = _arguments_text(exchange, request, changed_message is not None, only_values=True)
-    return Summary(
-        arguments[:MAX_TEXT_LENGTH], answer[:MAX_TEXT_LENGTH], has_failed, values[:MAX_TEXT_LENGTH]
-    )
+        result = _latest_notification(index, exchange)
+    values = _arguments_text(exchange, request, is_changed, only_values=True)
+    return Summary(arguments, result[:MAX_TEXT_LENGTH], has_failed, values[:MAX_TEXT_LENGTH])
 
 
-def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
+def _decoded_message(index: Index, exchange: Exchange, number: int | None) -> Any:
     """Return the decoded message of a frame.
 
     For a large message, return the beginning of its text. None if `number` is None or the frame is missing.
@@ -107,48 +107,49 @@ def _summary_parts(value: Any) -> Any:
 
 def _without_head(text: str) -> str:
     """Return the beginning of a large message, from its first interesting part on."""
-    for head in _TEXT_BEGINNINGS:
-        if head in text:
-            return text.partition(head)[2]
+    for text_beginning in _TEXT_BEGINNINGS:
+        if text_beginning in text:
+            return text.partition(text_beginning)[2]
     return text
 
 
 def _arguments_text(
     exchange: Exchange, value: Any, is_changed: bool = False, *, only_values: bool = False
 ) -> str:
-    """Return the arguments of a call, or other parameters that the line does not already show.
+    """Return the arguments of a call, or its other parameters that no column shows.
 
-    `is_changed` is True if a person changed them at the desk.
+    `is_changed` is True if a person changed them at the desk. `only_values` omits the names of texts.
     """
-    text = _parameters(exchange, value, only_values=only_values)
+    text = _parameters_text(exchange, value, only_values=only_values)
     if not is_changed:
         return text
     params = value.get("params") if isinstance(value, dict) else None
     name = params.get("name") if isinstance(params, dict) else None
-    other = f"{name} " if isinstance(name, str) and exchange.name and name != exchange.name else ""
-    return f"{CHANGED_SIGN} {other}{text}"
+    has_new_name = isinstance(name, str) and exchange.name and name != exchange.name
+    return f"{CHANGED_SIGN} {f'{name} ' if has_new_name else ''}{text}"
 
 
-def _parameters(exchange: Exchange, value: Any, *, only_values: bool) -> str:
+def _parameters_text(exchange: Exchange, value: Any, *, only_values: bool) -> str:
     params = value.get("params") if isinstance(value, dict) else None
     if not isinstance(params, dict):
         return value if isinstance(value, str) else ""
-    method_rules, meta = METHODS.get(exchange.method), params.get("_meta")
+    method_rules = METHODS.get(exchange.method)
+    meta = params.get("_meta")
     if isinstance(responses := params.get("inputResponses"), dict):
-        return ", ".join(_outcome(each) for each in responses.values() if isinstance(each, dict))
+        return ", ".join(_outcome_text(each) for each in responses.values() if isinstance(each, dict))
     if isinstance(arguments := params.get("arguments"), dict):
         prefix = "replayed: " if isinstance(meta, dict) and meta.get(REPLAYED_KEY) else ""
-        return f"{prefix}{_values(arguments) if only_values else pairs(arguments)}"
+        return f"{prefix}{_values_text(arguments) if only_values else pairs(arguments)}"
     if exchange.method == "elicitation/create" and isinstance(question := params.get("message"), str):
         return " ".join(filter(None, (_value_text(question, True), _value_text(params.get("url"), True))))
     omitted = {"_meta", method_rules.routing_field if method_rules is not None else ""}
     if exchange.method == "initialize":
         omitted |= {"capabilities", "clientInfo"} if only_values else {"capabilities"}
     parameters = {key: each for key, each in params.items() if key not in omitted}
-    return _values(parameters) if only_values else pairs(parameters)
+    return _values_text(parameters) if only_values else pairs(parameters)
 
 
-def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
+def _answer_text(exchange: Exchange, value: Any) -> tuple[str, bool]:
     """Return the summary of a response, and True if it is an error."""
     if not isinstance(value, dict):
         return (value if isinstance(value, str) else ""), False
@@ -158,13 +159,13 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
     if not isinstance(result, dict):
         return _value_text(result), False
     if exchange.method == "elicitation/create":
-        return _outcome(result), False
+        return _outcome_text(result), False
     if result.get("isError") is True:
-        return _result(result).removeprefix(f"{exchange.name} failed: "), True  # the line has the name
-    return _result(result), False
+        return _result_text(result).removeprefix(f"{exchange.name} failed: "), True  # the line has the name
+    return _result_text(result), False
 
 
-def _item_count(index: Index, exchange: Exchange) -> str:
+def _item_count_text(index: Index, exchange: Exchange) -> str:
     """Return the number of items in the response to a list request, or "" if unknown."""
     if exchange.response is None or not exchange.method.endswith("/list"):
         return ""
@@ -178,14 +179,14 @@ def _item_count(index: Index, exchange: Exchange) -> str:
     result = value.get("result") if isinstance(value, dict) else None
     if not isinstance(result, dict):
         return ""
-    for key in _LISTS:
+    for key in _LIST_MEMBERS:
         if isinstance(items := result.get(key), list):
             plus_sign = "+" if result.get("nextCursor") else ""
             return f"{len(items)}{plus_sign} {_item_noun(key, len(items))}"
     return ""
 
 
-def _result(result: dict[str, Any]) -> str:
+def _result_text(result: dict[str, Any]) -> str:
     """Summarize a result by its text, its structured content, or its members."""
     if isinstance(input_requests := result.get("inputRequests"), dict):
         params = [each.get("params") for each in input_requests.values() if isinstance(each, dict)]
@@ -195,8 +196,11 @@ def _result(result: dict[str, Any]) -> str:
     content = [content] if isinstance(content, dict) else content
     blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     texts = [each["text"] for each in blocks if isinstance(each.get("text"), str)]
-    if objects := _objects(result.get("structuredContent")) or (_listed_objects(texts[0]) if texts else ""):
-        return objects
+    objects_text = _objects_text(result.get("structuredContent"))
+    if not objects_text and texts:
+        objects_text = _listed_objects_text(texts[0])
+    if objects_text:
+        return objects_text
     if texts:
         return _value_text(texts[0], True) + (f" (+{len(blocks) - 1})" if len(blocks) > 1 else "")
     if isinstance(structured := result.get("structuredContent"), dict):
@@ -209,15 +213,15 @@ def _result(result: dict[str, Any]) -> str:
     return pairs({key: each for key, each in result.items() if key not in omitted})
 
 
-def _outcome(answer: dict[str, Any]) -> str:
+def _outcome_text(answer: dict[str, Any]) -> str:
     """Summarize the answer to a question: `accept: city="Rome"`, or `decline`."""
     action, content = answer.get("action"), answer.get("content")
     if not isinstance(action, str):
-        return _result(answer)
+        return _result_text(answer)
     return f"{action}: {pairs(content)}" if isinstance(content, dict) and content else action
 
 
-def _objects(structured: Any) -> str:
+def _objects_text(structured: Any) -> str:
     """Return text such as `40 objects: id, name` for a list of objects. Empty for other values."""
     is_wrapped = isinstance(structured, dict) and len(structured) == 1
     objects = next(iter(structured.values())) if is_wrapped else structured
@@ -232,7 +236,7 @@ def _objects(structured: Any) -> str:
     return f"{len(objects)} objects: {', '.join(keys[:_MAX_KEYS])}{ellipsis}"[:MAX_TEXT_LENGTH]
 
 
-def _listed_objects(text: str) -> str:
+def _listed_objects_text(text: str) -> str:
     """Return a summary such as `40 objects: id, name` for a JSON text with a list of objects.
 
     Empty for other texts.
@@ -240,7 +244,7 @@ def _listed_objects(text: str) -> str:
     if not (text.startswith("[") and text.endswith("]")):
         return ""
     try:
-        return _objects(codec.decode(text.encode()))
+        return _objects_text(codec.decode(text.encode()))
     except ProtocolError:
         return ""
 
@@ -249,8 +253,10 @@ def _latest_notification(index: Index, exchange: Exchange) -> str:
     """Return the summary of the latest notification of a running call."""
     frame = exchange.notifications[-1]
     rows = index.rows_of(frame)
-    notice = index.exchange(rows[0]) if rows else None
-    return "" if notice is None else _notification_text(notice.method, _value(index, notice, frame))
+    if not rows:
+        return ""
+    notification = index.exchange(rows[0])
+    return _notification_text(notification.method, _decoded_message(index, notification, frame))
 
 
 def _notification_text(method: str, value: Any) -> str:
@@ -277,7 +283,7 @@ def pairs(values: dict[str, Any]) -> str:
     return ", ".join(f"{key}={_value_text(value)}" for key, value in values.items())[:MAX_TEXT_LENGTH]
 
 
-def _values(arguments: dict[str, Any]) -> str:
+def _values_text(arguments: dict[str, Any]) -> str:
     """Return texts without names, and other values with names: `lamp, pieces=3, deep`. Skip empty values."""
     texts = (
         key
@@ -317,7 +323,7 @@ def _without_escapes(text: str, *, is_encoded: bool = False) -> str:
     for level in range(_MAX_NESTING):
         if '\\"' not in text and not (is_encoded and level == 0):
             break
-        text = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], " "), text)
+        text = _ESCAPE.sub(lambda match: _ESCAPED_CHARACTERS.get(match[1], " "), text)
     return text
 
 

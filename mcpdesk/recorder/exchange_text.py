@@ -75,7 +75,7 @@ def time_text(moment: float) -> str:
 
 
 def pretty(value: Any) -> str:
-    """Return a message as text, with unsafe characters escaped in JSON."""
+    """Return a message as indented JSON, or as its text, with unsafe characters escaped."""
     text = value if isinstance(value, str) else codec.dumps(value, option=orjson.OPT_INDENT_2).decode()
     return harmless(text)
 
@@ -95,8 +95,8 @@ def log_text(index: Index, lines: Sequence[CallLogLine]) -> str:
     )
     blocks = []
     for line in last_lines:
-        heading = "  ".join(filter(None, (time_text(line.time), line.level, line.where)))
-        blocks.append(f"{clean(heading)}\n{logged_text(index, line)}")
+        line_heading = "  ".join(filter(None, (time_text(line.time), line.level, line.where)))
+        blocks.append(f"{clean(line_heading)}\n{logged_text(index, line)}")
     return "\n".join([*omission, *blocks])
 
 

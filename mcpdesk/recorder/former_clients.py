@@ -42,6 +42,7 @@ class ClientSummary(Struct, frozen=True):
     tools_listed: int | None = None
     """Fingerprint of the tool list that the client received last, or None."""
     connections: int = 1
+    """Number of connections that the totals include."""
 
     def after(self, earlier: ClientSummary | None) -> ClientSummary:
         """Return this summary with the totals of an earlier connection added."""
@@ -69,6 +70,7 @@ class FormerClients:
         The key of this total has no mode.
         """
         self._dropped_count = 0
+        """Number of times that a client was added to this total."""
 
     def add(self, client: ClientSummary) -> None:
         """Add a connection that has ended."""
@@ -78,8 +80,8 @@ class FormerClients:
             self._dropped_count += 1
             plural = "s" if self._dropped_count > 1 else ""
             key = ClientKey(f"({self._dropped_count:,} earlier client{plural})", "")
-            anonymous = replace(oldest, key=key, revision="", capabilities={}, tools_listed=None)
-            self.dropped = anonymous.after(self.dropped)
+            dropped_client = replace(oldest, key=key, revision="", capabilities={}, tools_listed=None)
+            self.dropped = dropped_client.after(self.dropped)
 
     def clients(self) -> list[ClientSummary]:
         """Return all former clients. The client that left first comes first."""

@@ -29,31 +29,24 @@ SECRET_HEADERS: Final = frozenset(
 )
 SESSION_HEADERS: Final = frozenset({"mcp-session-id"})
 """Headers with a session id. An id gives access to its session. Different ids get different masks."""
-_WORDS = (
+_SECRET_WORDS = (
     "password passwd passphrase secret token apikey accesskey privatekey secretkey clientsecret credential "
     "credentials authorization jwt bearer cookie accesstoken refreshtoken idtoken sessiontoken authtoken pin "
     "mcpsessionid"
 )
-_NAMES = frozenset(_WORDS.split())
-_ENDINGS = (
-    *(
-        "password",
-        "passwd",
-        "passphrase",
-        "secret",
-        "apikey",
-        "accesskey",
-        "privatekey",
-        "secretkey",
-        "token",
-    ),
-    *("accountkey", "signingkey", "encryptionkey"),
+_SECRET_NAMES = frozenset(_SECRET_WORDS.split())
+"""Names of secrets in lower case, without other characters than letters and digits."""
+_SECRET_NAME_ENDINGS = tuple(
+    (
+        "password passwd passphrase secret apikey accesskey privatekey secretkey token accountkey signingkey "
+        "encryptionkey"
+    ).split()
 )
-_HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
+_HARMLESS_NAMES = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
 
 _URL_SECRET_NAMES = frozenset({"key", "code", "sig", "signature", "auth", "sessionid", "session_id"})
 """Names of URL parameters that contain secrets, although JSON members with these names do not."""
-_PARAMETER = LatePattern(
+_URL_PARAMETER = LatePattern(
     r"""(?: [?&;#] | %(?:25)*(?:3f|26|3b|23) | \\u00(?:3f|26|3b|23) )
         (?P<name> (?: [a-z0-9._~+\[\]-] | %(?!(?:25)*3d)[0-9a-f]{2} ){1,120}+ )
         (?: = | %(?:25)*3d | \\u003d )""",
@@ -63,7 +56,7 @@ _PARAMETER = LatePattern(
 
 If the URL is itself a value, its separators may be escaped.
 """
-_VALUE = LatePattern(
+_URL_VALUE = LatePattern(
     r"""(?: [^&\s"'#;\\<>] | ["'\\<>](?=[a-z0-9]) | ;(?![a-z0-9._~+\[\]%-]{1,120}=) )+""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -73,8 +66,9 @@ _MAX_DECODINGS = 5
 _BEARER = LatePattern(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
 # Possessive quantifiers, because malicious texts could otherwise cause endless backtracking.
 _JWT = LatePattern(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
+"""JSON Web Token. Without the optional group, the text may only begin like a token."""
 _USERINFO = LatePattern(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
-_KEY = LatePattern(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
+_JSON_KEY = LatePattern(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
 """Beginning of a JSON member, up to the value. The value is a string, a number or a plain word."""
 _STRING = LatePattern(r'(?:[^"\\]|\\.)*')
 _ASSIGNED = LatePattern(
@@ -86,7 +80,7 @@ _ASSIGNED = LatePattern(
 `TOKEN=...`, `--password ...`, `api_key = ...`.
 """
 _ASSIGNED_VALUE = LatePattern(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
-_TOKEN = LatePattern(
+_KNOWN_TOKEN = LatePattern(
     r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
         | xox[abeoprs]-[A-Za-z0-9-]{10,}+ | (?:AKIA|ASIA)[0-9A-Z]{16}\b | sk-[A-Za-z0-9_-]{32,}+
         | AIza[A-Za-z0-9_-]{35} | npm_[A-Za-z0-9]{36} | hf_[A-Za-z0-9]{30,}+ | pypi-[A-Za-z0-9_-]{40,}+
@@ -96,16 +90,15 @@ _TOKEN = LatePattern(
 """Tokens with known prefixes: GitHub, GitLab, Slack, AWS, OpenAI, Anthropic, Google, npm, Stripe and
 others.
 """
-_SIGN = LatePattern(
+_SECRET_SIGN = LatePattern(
     r'[=:"%\\]|--|gh[pousr]_|github_pat_|glpat-|xox|A(?:KI|SI|Iz)|[sr]k[-_]|npm_|hf_|pypi-|eyJ|[Bb](?i:earer|asic)'
 )
-"""Beginnings of secrets. Every text with a secret contains at least one of them, and most short texts contain
-none.
-"""
-_TAILS = "|".join(sorted({word[-3:] for word in (*_NAMES, *_ENDINGS)} | {"-id"}))
-_COLON = LatePattern(rf":(?:(?<=(?:{_TAILS}):)|(?<=(?:{_TAILS})[ \t']:))", re.IGNORECASE)
+"""Text that occurs in every text with a secret, but not in most short texts."""
+_NAME_TAILS = "|".join(sorted({word[-3:] for word in (*_SECRET_NAMES, *_SECRET_NAME_ENDINGS)} | {"-id"}))
+_COLON = LatePattern(rf":(?:(?<=(?:{_NAME_TAILS}):)|(?<=(?:{_NAME_TAILS})[ \t']:))", re.IGNORECASE)
 """Colon after a name that ends like the name of a secret, as in YAML, logs and headers: `password: ...`."""
 _NAME = LatePattern(r"(?<![\w.-])[\w.-]++(?=[ \t']?\Z)")
+"""Name at the end of a text."""
 _GAP = LatePattern(r"[ \t]*+(?:(?:token|bearer|basic|digest|apikey)[ \t]+)?", re.IGNORECASE)
 """Text between the colon and the value. The scheme of a token is not masked."""
 _NAMED_VALUE = LatePattern(
@@ -114,7 +107,7 @@ _NAMED_VALUE = LatePattern(
     re.VERBOSE,
 )
 _MORE_COOKIES = LatePattern(r"""(?:;[ \t]*[^\s;"'\\]+)*+""")
-_BARE = LatePattern(r"""[^\s"'\\,;<>{}\[\]]++""")
+_BARE_VALUE = LatePattern(r"""[^\s"'\\,;<>{}\[\]]++""")
 _PLAIN_WORDS = frozenset(
     {"str", "string", "int", "integer", "float", "number", "bool", "boolean", "bytes", "any"}
     | {"null", "none", "nil", "undefined", "true", "false", "|", ">"}
@@ -130,7 +123,7 @@ _PRIVATE_KEY = LatePattern(
 
 def holds_token(text: str) -> bool:
     """Return True if a text contains a token with a known prefix or a private key."""
-    return _TOKEN.regex.search(text) is not None or _PRIVATE_KEY.regex.search(text) is not None
+    return _KNOWN_TOKEN.regex.search(text) is not None or _PRIVATE_KEY.regex.search(text) is not None
 
 
 def is_secret(name: str) -> bool:
@@ -140,9 +133,9 @@ def is_secret(name: str) -> bool:
 
 def _has_secret_name(name: str) -> bool:
     normalized = re.sub(r"[^a-z0-9]", "", name.lower())
-    if normalized in _HARMLESS:
+    if normalized in _HARMLESS_NAMES:
         return False
-    return normalized in _NAMES or normalized.endswith(_ENDINGS)
+    return normalized in _SECRET_NAMES or normalized.endswith(_SECRET_NAME_ENDINGS)
 
 
 _MAX_CACHED_LENGTH = 100
@@ -157,25 +150,25 @@ def mask_headers(
 
     The scheme of a token (such as `Bearer`) is kept.
     """
-    secret = SECRET_HEADERS | {name.lower() for name in extra_names}
-    return tuple((name, _mask_pair(name, value, secret)) for name, value in headers)
+    secret_names = SECRET_HEADERS | {name.lower() for name in extra_names}
+    return tuple((name, _masked_header_value(name, value, secret_names)) for name, value in headers)
 
 
-def _mask_pair(name: str, value: str, secret: frozenset[str]) -> str:
-    """Return the value of a header, masked if it is secret."""
+def _masked_header_value(name: str, value: str, secret_names: frozenset[str]) -> str:
+    """Return the value of a header. Mask all of it if it is a secret, or else the secrets in it."""
     if name.lower() in SESSION_HEADERS:
         return mask_session(value)
-    return mask_header(value) if name.lower() in secret or is_secret(name) else mask_text(value)
+    return mask_header(value) if name.lower() in secret_names or is_secret(name) else mask_text(value)
 
 
 def mask_text(text: str) -> str:
     """Mask the secrets in a text: tokens, keys in URLs and commands, and JSON members with secret names."""
-    if _SIGN.regex.search(text) is None:
+    if _SECRET_SIGN.regex.search(text) is None:
         return text
     text = _PRIVATE_KEY.regex.sub(MASK, text) if "-----BEGIN " in text else text
     text = _mask_parameters(text) if "=" in text or "%" in text or "\\u00" in text else text
     text = _mask_assigned(text) if "=" in text or "--" in text else text
-    text = _TOKEN.regex.sub(MASK, text)
+    text = _KNOWN_TOKEN.regex.sub(MASK, text)
     text = _USERINFO.regex.sub(rf"\1{MASK}\2", text) if "://" in text else text
     text = _BEARER.regex.sub(rf"\1\2{MASK}", text)
     text = (
@@ -193,7 +186,7 @@ def mask_json(value: Any, schema: Any = None) -> Any:
     """
     if schema is None:
         return _mask_value(value)
-    if _hides(schema):
+    if _is_declared_secret(schema):
         return MASK if value is not None else None
     if isinstance(value, dict):
         return {key: _mask_entry(key, item, schema) for key, item in value.items()}
@@ -209,7 +202,7 @@ def _mask_value(value: Any) -> Any:
         return mask_text(value)
     if isinstance(value, dict):
         return {
-            key: MASK if is_secret(key) and _can_hide(item) else _mask_value(item)
+            key: MASK if is_secret(key) and _must_hide(item) else _mask_value(item)
             for key, item in value.items()
         }
     return [_mask_value(item) for item in value] if isinstance(value, list) else value
@@ -230,7 +223,7 @@ def mask_declared(value: Any, schema: Any = None) -> Any:
     For questions that ask a person for approval. The caller chooses names and texts, so masking by names
     could hide what will run.
     """
-    if _hides(schema):
+    if _is_declared_secret(schema):
         return MASK if value is not None else None
     if isinstance(value, dict):
         declared = _subschema(schema, "properties")
@@ -254,13 +247,13 @@ def mask_session(value: str) -> str:
 
 def _mask_entry(key: str, value: Any, schema: Any) -> Any:
     """Mask one member."""
-    if is_secret(key) and _can_hide(value):
+    if is_secret(key) and _must_hide(value):
         return MASK
     return mask_json(value, _subschema(_subschema(schema, "properties"), key))
 
 
-def _can_hide(value: Any) -> bool:
-    """Return True if the value of a secret name must be masked: a string, number or container."""
+def _must_hide(value: Any) -> bool:
+    """Return True if a value with the name of a secret must be masked: a string, number or container."""
     return value is not None and not isinstance(value, bool) and not _is_schema(value)
 
 
@@ -269,7 +262,8 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value, dict) and not value.keys().isdisjoint({"type", "$ref", "anyOf", "oneOf", "enum"})
 
 
-def _hides(schema: Any) -> bool:
+def _is_declared_secret(schema: Any) -> bool:
+    """Return True if a schema marks its value as secret."""
     return isinstance(schema, Mapping) and (
         schema.get("writeOnly") is True or schema.get("format") == "password"
     )
@@ -282,10 +276,10 @@ def _subschema(schema: Any, key: str) -> Any:
 def _mask_parameters(text: str) -> str:
     """Mask the values of secret URL parameters in a text."""
     pieces, end = [], 0
-    for parameter in _PARAMETER.regex.finditer(text):
+    for parameter in _URL_PARAMETER.regex.finditer(text):
         if parameter.start() < end or not _is_secret_parameter(parameter["name"]):
             continue
-        if value := _VALUE.regex.match(text, parameter.end()):
+        if value := _URL_VALUE.regex.match(text, parameter.end()):
             pieces += [text[end : value.start()], MASK]
             end = value.end()
     return "".join([*pieces, text[end:]]) if pieces else text
@@ -314,7 +308,7 @@ def _mask_named(text: str) -> str:
         if gap is None or not (gap[0] or lower_name in SECRET_HEADERS):
             continue
         value = _NAMED_VALUE.regex.match(text, gap.end()) or _NAMED_VALUE.regex.match(text, colon.end())
-        if value is None or _is_plain(value[0]):
+        if value is None or _is_plain_word(value[0]):
             continue
         other_cookies = (
             _MORE_COOKIES.regex.match(text, value.end()) if lower_name.endswith("cookie") else None
@@ -324,7 +318,7 @@ def _mask_named(text: str) -> str:
     return "".join([*pieces, text[end:]]) if pieces else text
 
 
-def _is_plain(value: str) -> bool:
+def _is_plain_word(value: str) -> bool:
     return value.rstrip(").:?").lower() in _PLAIN_WORDS
 
 
@@ -339,11 +333,11 @@ def _is_secret_parameter(name: str) -> bool:
 def _mask_members(text: str) -> str:
     """Mask strings of secret members in a text, even if JSON is quoted within JSON."""
     pieces, end = [], 0
-    for key in _KEY.regex.finditer(text):
+    for key in _JSON_KEY.regex.finditer(text):
         if key.start() < end or not is_secret(key[2]):
             continue
-        bare_value = None if key[3] else _BARE.regex.match(text, key.end())
-        if bare_value is not None and _is_plain(bare_value[0]):
+        bare_value = None if key[3] else _BARE_VALUE.regex.match(text, key.end())
+        if bare_value is not None and _is_plain_word(bare_value[0]):
             continue
         pieces += [text[end : key.end()], MASK]
         end = bare_value.end() if bare_value is not None else _end_of_string(text, key.end(), key[1])

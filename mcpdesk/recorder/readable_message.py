@@ -83,7 +83,7 @@ def remarks(index: Index, exchange: Exchange) -> list[Remark]:
             if frame is not None:
                 remarks_by_text.update((each.text, each) for each in _frame_remarks(index, exchange, frame))
     if exchange.status is Status.NEGOTIATION:
-        remark = _negotiated(exchange.method)
+        remark = _negotiation_remark(exchange.method)
         remarks_by_text[remark.text] = remark
     remarks_by_text.update((each.remark.text, each.remark) for each in index.recorded_remarks(exchange))
     found_remarks = list(remarks_by_text.values())
@@ -94,13 +94,13 @@ def remarks(index: Index, exchange: Exchange) -> list[Remark]:
     )
 
 
-def _negotiated(method: str) -> Remark:
+def _negotiation_remark(method: str) -> Remark:
     """Return the remark on a request that a server does not support, and does not have to support."""
     explanation = f"the server has no result for {method}"
     if method == "subscriptions/listen":
         explanation += ": changes of its lists are not reported, only seen when the lists are read again"
     elif method == "initialize":
-        explanation += ", because it uses another revision, which the client found otherwise"
+        explanation += ", because it uses another revision, which the client found in another way"
     else:
         explanation += ", which a client uses to find the revision; a handshake also does this"
     return Remark(RemarkKind.NEGOTIATION, explanation)
@@ -128,23 +128,19 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
     message_ids = [each.get("id") for each in content.messages]
     request_id = exchange.id
     if frame == exchange.response and exchange.request is not None and isinstance(request_id, int | str):
-        answered_id = next(
-            (
-                each
-                for each in message_ids
-                if same_id(each, request_id) and type(each) is not type(request_id)
-            ),
-            None,
-        )
-        if answered_id is not None:
-            yield id_remark(answered_id, request_id)
+        similar_ids = [message_id for message_id in message_ids if same_id(message_id, request_id)]
+        wrong_type_ids = [
+            message_id for message_id in similar_ids if type(message_id) is not type(request_id)
+        ]
+        if wrong_type_ids:
+            yield id_remark(wrong_type_ids[0], request_id)
         elif message_ids == [None]:
             yield unknown_id_remark(None)
     elif exchange.kind is ExchangeKind.RESPONSE and request_id is not None:
-        yield _unexpected(index, exchange)
+        yield _unexpected_response_remark(index, exchange)
 
 
-def _unexpected(index: Index, exchange: Exchange) -> Remark:
+def _unexpected_response_remark(index: Index, exchange: Exchange) -> Remark:
     """Return the remark on a response that no request waited for."""
     table, number = index.table, exchange.number
     for row in range(number - 1, max(table.base, number - MAX_SEARCHED_EXCHANGES) - 1, -1):
@@ -182,8 +178,9 @@ def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dic
     if not index.marks:
         return None
     replacements = [outcome.now for outcome in held_messages(index, exchange) if outcome.side == "request"]
-    is_request = (value for value in reversed(replacements) if isinstance(value, dict) and "method" in value)
-    replacement = next(is_request, None)  # if a person answered a request, the replacement is the answer
+    # If a person answered a request, its replacement is the answer, which has no method.
+    requests = (value for value in reversed(replacements) if isinstance(value, dict) and "method" in value)
+    replacement = next(requests, None)
     return replacement if replacement is None or index.reveals_secrets else mask_message(replacement, schema)
 
 
@@ -256,8 +253,8 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
         if len(data) < stored_frame.size and not index.is_available(frame):
             raise ValueError(f"all {stored_frame.size:,} bytes of this frame are being loaded from its core")
         if len(data) < stored_frame.size:
-            kept_text = f"only {len(data):,} of {stored_frame.size:,} bytes were kept"
-            raise ValueError(f"{kept_text} (capture_body_bytes)")
+            kept_size = f"only {len(data):,} of {stored_frame.size:,} bytes were kept"
+            raise ValueError(f"{kept_size} (capture_body_bytes)")
         if content.fault is not None:
             raise ValueError(content.fault.text)
         try:
@@ -331,7 +328,7 @@ Finding = tuple[HeaderVerdict, str]
 _MISSING_HEADER: Finding = (HeaderVerdict.BAD, "missing")
 _AGREES: Finding = (HeaderVerdict.GOOD, "agrees")
 _DISAGREES: Finding = (HeaderVerdict.BAD, "the body differs")
-_LOCAL: Finding = (HeaderVerdict.GOOD, "this machine")
+_THIS_MACHINE: Finding = (HeaderVerdict.GOOD, "this machine")
 
 
 def check_headers(
@@ -358,7 +355,7 @@ def check_headers(
         schema,
     )
     check_results = {name: finding for name in _CHECKS if (finding := _finding(name, request)) is not None}
-    findings = check_results | _parameters(request)
+    findings = check_results | _parameter_findings(request)
     sent_headers = [
         CheckedHeader(name, _legible(name, masked), *findings.pop(name.lower(), (HeaderVerdict.OPEN, "")))
         for (name, _), (_, masked) in zip(pairs, mask_headers(pairs, secret), strict=True)
@@ -372,11 +369,11 @@ def check_headers(
 
 def _finding(name: str, request: _Request) -> Finding | None:
     """Return the result for a header that the protocol uses, or None if it is missing and not required."""
-    value, words = request.headers.get(name), _unused_reason(name, request)
-    if words:
-        return None if value is None else (HeaderVerdict.OPEN, words)
+    value, unused_reason = request.headers.get(name), _unused_reason(name, request)
+    if unused_reason:
+        return None if value is None else (HeaderVerdict.OPEN, unused_reason)
     if not value:
-        return None if name in _OPTIONAL else _MISSING_HEADER
+        return None if name in _OPTIONAL_HEADERS else _MISSING_HEADER
     return _CHECKS[name](value, request)
 
 
@@ -399,82 +396,83 @@ def _unused_reason(name: str, request: _Request) -> str:
     return ""
 
 
-def _host(value: str, request: _Request) -> Finding:
-    is_local = _name(f"//{value}") in _LOOPBACK
-    return _LOCAL if is_local else (HeaderVerdict.OPEN, "another name: see allowed_hosts")
+def _check_host(value: str, request: _Request) -> Finding:
+    is_local = _host_name(f"//{value}") in _LOOPBACK
+    return _THIS_MACHINE if is_local else (HeaderVerdict.OPEN, "another name: see allowed_hosts")
 
 
-def _origin(value: str, request: _Request) -> Finding:
-    if _name(value) and urlsplit(value).netloc == request.headers.get("host"):
+def _check_origin(value: str, request: _Request) -> Finding:
+    if _host_name(value) and urlsplit(value).netloc == request.headers.get("host"):
         return HeaderVerdict.GOOD, "same as Host"
-    is_local = _name(value) in _LOOPBACK
-    return _LOCAL if is_local else (HeaderVerdict.OPEN, "another origin: see allowed_origins")
+    is_local = _host_name(value) in _LOOPBACK
+    return _THIS_MACHINE if is_local else (HeaderVerdict.OPEN, "another origin: see allowed_origins")
 
 
-def _name(url: str) -> str:
+def _host_name(url: str) -> str:
+    """Return the host of a URL without its port, or "" if the URL is invalid."""
     try:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
 
 
-def _content_type(value: str, request: _Request) -> Finding:
+def _check_content_type(value: str, request: _Request) -> Finding:
     is_json = value.partition(";")[0].strip().lower() == _ANSWER_TYPES[0]
     return (HeaderVerdict.GOOD, "JSON") if is_json else (HeaderVerdict.BAD, f"must be {_ANSWER_TYPES[0]}")
 
 
-def _accept(value: str, request: _Request) -> Finding:
-    kinds = {kind.partition(";")[0].strip().lower() for kind in value.split(",")}
+def _check_accept(value: str, request: _Request) -> Finding:
+    accepted_types = {media_type.partition(";")[0].strip().lower() for media_type in value.split(",")}
     missing_types = [
-        kind for kind in _ANSWER_TYPES if kinds.isdisjoint({kind, f"{kind.partition('/')[0]}/*", "*/*"})
+        media_type
+        for media_type in _ANSWER_TYPES
+        if accepted_types.isdisjoint({media_type, f"{media_type.partition('/')[0]}/*", "*/*"})
     ]
     if missing_types:
         return HeaderVerdict.BAD, f"lacks {' and '.join(missing_types)}"
     return HeaderVerdict.GOOD, "accepts both answers"
 
 
-def _version(value: str, request: _Request) -> Finding:
+def _check_version(value: str, request: _Request) -> Finding:
     if value == str(request.revision):
         return _AGREES if request.is_stateless else (HeaderVerdict.GOOD, "as in the session")
-    return (
-        HeaderVerdict.BAD,
-        f"the {'body says' if request.is_stateless else 'session speaks'} {request.revision}",
-    )
+    source = "body has" if request.is_stateless else "session uses"
+    return HeaderVerdict.BAD, f"the {source} {request.revision}"
 
 
-def _session(value: str, request: _Request) -> Finding:
+def _check_session(value: str, request: _Request) -> Finding:
     if request.method == "initialize":
         return HeaderVerdict.BAD, "a session begins with this request"
     return HeaderVerdict.GOOD, "in a session"
 
 
-def _method(value: str, request: _Request) -> Finding:
+def _check_method(value: str, request: _Request) -> Finding:
     return _AGREES if value == request.method else _DISAGREES
 
 
-def _routed_name(value: str, request: _Request) -> Finding:
+def _check_routed_name(value: str, request: _Request) -> Finding:
     name = request.params.get(METHODS[request.method].routing_field)
     return _check_result(value, partial(check_name, value, name))
 
 
-def _parameters(request: _Request) -> dict[str, Finding]:
+def _parameter_findings(request: _Request) -> dict[str, Finding]:
     """Return a result for every argument that is or may be repeated in a header."""
     headers = {name: value for name, value in request.headers.items() if name.startswith(PARAM_PREFIX)}
     if not request.is_stateless or request.method != "tools/call" or request.schema is None:
         words = "the tool's schema is not known" if request.is_stateless else "not used in the handshake era"
         return dict.fromkeys(headers, (HeaderVerdict.OPEN, words))
     try:
-        annotated = {each.header: each for each in mirrored_arguments(request.schema)}
+        mirrored = {argument.header: argument for argument in mirrored_arguments(request.schema)}
     except ValueError:
-        annotated = {}
+        mirrored = {}
     arguments = request.params.get("arguments")
     arguments = arguments if isinstance(arguments, Mapping) else {}
-    verdicts = dict.fromkeys(headers, (HeaderVerdict.OPEN, "not an argument of this tool"))
-    for name, each in annotated.items():
-        finding = _check_result(headers.get(name), partial(check_parameters, [each], arguments, headers))
+    findings = dict.fromkeys(headers, (HeaderVerdict.OPEN, "not an argument of this tool"))
+    for name, argument in mirrored.items():
+        finding = _check_result(headers.get(name), partial(check_parameters, [argument], arguments, headers))
         if name in headers or finding != _AGREES:
-            verdicts[name] = finding
-    return verdicts
+            findings[name] = finding
+    return findings
 
 
 def _check_result(value: str | None, check: Callable[[], None]) -> Finding:
@@ -506,16 +504,16 @@ def _legible(name: str, value: str) -> str:
 
 
 _CHECKS: dict[str, Callable[[str, _Request], Finding]] = {
-    "host": _host,
-    "origin": _origin,
-    "content-type": _content_type,
-    "accept": _accept,
-    "mcp-protocol-version": _version,
-    "mcp-session-id": _session,
-    "mcp-method": _method,
-    "mcp-name": _routed_name,
+    "host": _check_host,
+    "origin": _check_origin,
+    "content-type": _check_content_type,
+    "accept": _check_accept,
+    "mcp-protocol-version": _check_version,
+    "mcp-session-id": _check_session,
+    "mcp-method": _check_method,
+    "mcp-name": _check_routed_name,
 }
-_OPTIONAL = frozenset({"origin", "mcp-session-id"})
+_OPTIONAL_HEADERS = frozenset({"origin", "mcp-session-id"})
 _HEADER_SPELLINGS = {
     "host": "Host",
     "content-type": "Content-Type",

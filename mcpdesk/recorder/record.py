@@ -37,10 +37,10 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 def beginning(data: bytes, max_bytes: int) -> bytes:
-    """Return a copy of at most `max_bytes` bytes that does not cut a UTF-8 character."""
-    stop = max_bytes
+    """Return at most the first `max_bytes` bytes of `data`, without cutting a UTF-8 character."""
     if len(data) <= max_bytes:
         return data
+    stop = max_bytes
     while max_bytes - stop < 3 and data[stop] & 0xC0 == 0x80:
         stop -= 1
     return bytes(memoryview(data)[:stop])
@@ -147,11 +147,14 @@ class HttpNote(msgspec.Struct, gc=False, frozen=True):
 FAULT: Final = "by the fault rule in line"
 """Text that is part of `HeldMark.how` only if a fault rule applied."""
 BY_HAND: Final = "answered by hand"
+"""End of `HeldMark.how` for requests that a person answered at the desk."""
 BY_MOCK: Final = "answered from the capture"
 """Value of `HeldMark.how` for requests that the desk answered from a capture."""
 _STOPPED_WORDS = ("answered ", "dropped", "lost ", "refused ")
+"""Beginnings of `HeldMark.how` for requests that did not reach the server."""
 _UNANSWERED_WORDS = ("dropped", "lost ")
-_KIND = re.compile('"(method|result|error)"')
+"""Beginnings of `HeldMark.how` for requests and answers that were not passed on."""
+_KIND_MEMBER = re.compile('"(method|result|error)"')
 """Pattern for a member that only requests or only answers have.
 
 The first match decides, if members are in the usual order.
@@ -190,8 +193,8 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
         """
         try:
             return "method" in msgspec.json.decode(self.was, type=dict[str, msgspec.Raw])
-        except msgspec.MsgspecError:  # only the beginning of a long message is kept
-            match = _KIND.search(self.was)  # the message was cut
+        except msgspec.MsgspecError:  # the message was cut, because it is long
+            match = _KIND_MEMBER.search(self.was)
             return match is not None and match[1] == "method"
 
     @property

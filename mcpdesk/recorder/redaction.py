@@ -56,7 +56,7 @@ _UNMASKED_TEXTS = frozenset({*METHODS, "2.0", MASK})
 _STRING_END = re.compile(rb'(?<!\\)(?:\\\\)*"')
 _BASE64 = re.compile(r"(?<![\w+/-])[\w+/-]{12,}+={0,2}", re.ASCII)
 _BASIC = re.compile(r"\bBasic\s+([\w+/=-]+)", re.IGNORECASE)
-_COOKIE = re.compile(r"=([^;\s]+)")
+_COOKIE_VALUE = re.compile(r"=([^;\s]+)")
 
 
 class Redactor:
@@ -64,7 +64,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = (), headers: Iterable[str] = ()) -> None:
         """`secrets` are secrets from other sources. `headers` are names of further secret headers."""
-        self._known = set[str]()
+        self._secrets = set[str]()
         self._headers = tuple(headers)
         self._schemas: dict[str, Any] = {}
         """Input schemas that servers listed, by name of the tool."""
@@ -76,7 +76,7 @@ class Redactor:
     def settle(self) -> None:
         """End the first pass. From now on, all secrets found so far are masked everywhere."""
         self._is_settled = True
-        forms = {form for secret in self._known for form in (secret, quote(secret, ""), _escaped(secret))}
+        forms = {form for secret in self._secrets for form in (secret, quote(secret, ""), _escaped(secret))}
         longest_first = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
 
@@ -88,17 +88,18 @@ class Redactor:
             value = None
         if not isinstance(value, dict | list) or is_too_deep(data, value):
             return self.text(data.decode("utf-8", "replace")).encode()
-        parts = [self._message(part) for part in value] if isinstance(value, list) else self._message(value)
-        return codec.dumps(parts)
+        if isinstance(value, list):
+            return codec.dumps([self._masked_message(part) for part in value])
+        return codec.dumps(self._masked_message(value))
 
     def beginning(self, data: bytes) -> bytes:
         """Mask the bytes of a frame that was cut, perhaps in the middle of a secret."""
         masked = self.message(data)
-        cuts = (
-            secret[:length].encode() for secret in self._known for length in range(len(secret) - 1, 3, -1)
+        secret_beginnings = (
+            secret[:length].encode() for secret in self._secrets for length in range(len(secret) - 1, 3, -1)
         )
-        cut = next((piece for piece in cuts if masked.endswith(piece)), b"")
-        return masked.removesuffix(cut) + MASK.encode() if cut else masked
+        cut_secret = next((piece for piece in secret_beginnings if masked.endswith(piece)), b"")
+        return masked.removesuffix(cut_secret) + MASK.encode() if cut_secret else masked
 
     def note(self, note: HttpNote) -> HttpNote:
         """Mask a request or status line and headers."""
@@ -109,13 +110,14 @@ class Redactor:
             else:
                 self._learn_hidden(value, masked_value)
             if masked_value != value and name.lower().endswith("cookie"):
-                for match in _COOKIE.finditer(value):
+                for match in _COOKIE_VALUE.finditer(value):
                     self._learn(match[1])
         return HttpNote(self.text(note.line), tuple((name, self.text(value)) for name, value in masked))
 
     def mark(self, mark: HeldMark) -> HeldMark:
         """Mask a decision about a held message, with the message before and after."""
-        was, now = (text and self.message(text.encode()).decode() for text in (mark.was, mark.now))
+        was = self.message(mark.was.encode()).decode() if mark.was else ""
+        now = self.message(mark.now.encode()).decode() if mark.now else ""
         return replace(mark, how=self.text(mark.how), was=was, now=now)
 
     def remark(self, remark: RecordedRemark) -> RecordedRemark:
@@ -127,24 +129,24 @@ class Redactor:
         return replace(log, text=self.text(log.text), source=self.text(log.source))
 
     def text(self, text: str) -> str:
-        """Mask a text. JSON is masked as text."""
+        """Mask a text. If it is JSON, mask the values in it."""
         if text[:1] in ("{", "["):
             try:
                 value = orjson.loads(text)
             except ValueError:
                 value = None
             if isinstance(value, dict | list) and not is_too_deep(text.encode("utf-8", "replace"), value):
-                masked = self._value(value)
+                masked = self._masked_value(value)
                 return text if masked == value else codec.dumps(masked).decode()
         masked_text = mask_text(text)
         self._learn_hidden(text, masked_text)
         masked_text = self._pattern.sub(MASK, masked_text) if self._pattern is not None else masked_text
-        return _BASE64.sub(self._encoded, masked_text)
+        return _BASE64.sub(self._mask_base64, masked_text)
 
-    def _message(self, message: Any) -> Any:
-        """Mask a JSON-RPC message. The schema of a listed tool tells which arguments are secret."""
+    def _masked_message(self, message: Any) -> Any:
+        """Mask a JSON-RPC message. The schemas of listed tools declare which arguments are secret."""
         if not isinstance(message, dict):
-            return self._value(message)
+            return self._masked_value(message)
         result, params = message.get("result"), message.get("params")
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
@@ -152,9 +154,9 @@ class Redactor:
                 self._schemas[str(tool.get("name"))] = tool.get("inputSchema")
         tool_name = params.get("name") if isinstance(params, dict) else None
         schema = self._schemas.get(str(tool_name)) if message.get("method") == "tools/call" else None
-        return self._value(message, mask_message(message, schema))
+        return self._masked_value(message, mask_message(message, schema))
 
-    def _value(self, value: Any, masked: Any = None) -> Any:
+    def _masked_value(self, value: Any, masked: Any = None) -> Any:
         """Mask a JSON value, and JSON within its strings.
 
         `masked` is a copy of the value, masked as for the screen.
@@ -166,14 +168,21 @@ class Redactor:
         if isinstance(value, dict):
             if "value" in value and any(_is_name(value.get(key)) for key in ("name", "key", "header")):
                 masked = {**masked, "value": MASK}
-            return {self.text(key): item and self._value(value[key], item) for key, item in masked.items()}
+            # Empty values stay as they are.
+            return {
+                self.text(key): item and self._masked_value(value[key], item) for key, item in masked.items()
+            }
         if isinstance(value, list):
             # `--token` and its value may be neighbouring words of a command. A header may be a list of two
             # texts.
-            options = (None, *(item_value if _is_option(item_value) else None for item_value in value[:-1]))
-            masked = [item if option is None else MASK for option, item in zip(options, masked, strict=False)]
+            is_after_option = [False, *map(_is_option, value[:-1])]
+            masked = [
+                MASK if must_mask else item
+                for must_mask, item in zip(is_after_option, masked, strict=False)
+            ]
             return [
-                item and self._value(item_value, item) for item_value, item in zip(value, masked, strict=True)
+                item and self._masked_value(item_value, item)
+                for item_value, item in zip(value, masked, strict=True)
             ]
         return self.text(value) if isinstance(value, str) else value
 
@@ -215,9 +224,9 @@ class Redactor:
             and MASK not in decoded
         )
         if is_usable and not self._is_settled:
-            self._known.add(decoded)
+            self._secrets.add(decoded)
 
-    def _encoded(self, match: re.Match[str]) -> str:
+    def _mask_base64(self, match: re.Match[str]) -> str:
         """Return the mask if a text is base64 of a text with a secret."""
         decoded = _decoded(match[0])
         return MASK if decoded and self.text(decoded) != decoded else match[0]
@@ -237,10 +246,11 @@ def redacted(
 ) -> Iterator[bytes]:
     """Yield the lines of a masked capture, with all exchanges of `index` or only those in `numbers`.
 
-    First, everything is searched for secrets. If frames are left out, the other frames get new numbers.
+    First, all frames, marks, logs and remarks are searched for secrets, even those that are left out. If
+    frames are left out, the other frames get new numbers.
     """
-    marks, logs, connections = list(index.marks), list(call_logs), dict(index.connections)
-    remarks = list(index.remarks)
+    marks, remarks, logs = list(index.marks), list(index.remarks), list(call_logs)
+    connections = dict(index.connections)
     for frame_number in range(index.frame_count):
         redactor.message(index.frame_bytes(frame_number))
         if (note := index.note(frame_number)) is not None:
@@ -256,8 +266,9 @@ def redacted(
     gaps = {gap.before: gap for gap in index.gaps}
     if numbers is not None:
         exchanges = [index.exchange(number) for number in numbers]
+        gaps = {}
         frame_numbers = sorted(
-            {frame_number for exchange in exchanges for frame_number in _frames_of(exchange)}
+            {frame_number for exchange in exchanges for frame_number in _frame_numbers(exchange)}
         )
         marks = list(dict.fromkeys(mark for exchange in exchanges for mark in index.marks_of(exchange)))
         remarks = list(
@@ -265,37 +276,41 @@ def redacted(
         )
         logs_of = logs_by_call(logs)
         logs = list(dict.fromkeys(line for exchange in exchanges for line in logs_of(exchange)))
-        used_connections, gaps = {exchange.connection for exchange in exchanges}, {}
+        used_connections = {exchange.connection for exchange in exchanges}
         connections = {key: info for key, info in connections.items() if key in used_connections}
     first = index.frame(frame_numbers[0]) if frame_numbers else None
     yield header_line(1, 0, first.time if first is not None else 0.0)
     for info in connections.values():
         masked = {name: redactor.text(getattr(info, name)) for name in ("server", "peer", "principal")}
         yield connection_line(replace(info, **masked))
-    number = 0
+    new_number = 0
     for frame_number in frame_numbers:
         if (gap := gaps.get(frame_number)) is not None:
-            yield lost_line(number, number + gap.frames, redactor.text(gap.why))
-            number += gap.frames
+            yield lost_line(new_number, new_number + gap.frames, redactor.text(gap.why))
+            new_number += gap.frames
         if (frame := index.frame(frame_number)) is None:
             continue
-        yield from _frame_line(redactor, frame, index.frame_bytes(frame_number), number)
+        yield from _frame_line(redactor, frame, index.frame_bytes(frame_number), new_number)
         if (note := index.note(frame_number)) is not None:
-            yield note_line(number, encoded(redactor.note(note)))
-        number += 1
+            yield note_line(new_number, encoded(redactor.note(note)))
+        new_number += 1
     yield from (mark_line(redactor.mark(mark)) for mark in marks)
     yield from (remark_line(redactor.remark(remark)) for remark in remarks)
     yield from (log_line(redactor.log(log)) for log in logs)
 
 
-def _frames_of(exchange: Exchange) -> Iterator[int]:
+def _frame_numbers(exchange: Exchange) -> Iterator[int]:
     yield from (number for number in (exchange.request, exchange.response) if number is not None)
     yield from exchange.notifications
 
 
 def _frame_line(redactor: Redactor, frame: Frame, full_data: bytes, number: int) -> Sequence[bytes]:
-    """Return the line of one frame in pieces. The `end` of a cut frame begins after a complete string."""
-    is_cut, end = frame.size > len(full_data), b""
+    """Return the line of one frame, masked, in pieces.
+
+    The `end` of a cut frame begins after a complete string, because half a secret could not be recognized.
+    """
+    is_cut = frame.size > len(full_data)
+    end = b""
     data = redactor.beginning(full_data) if is_cut else redactor.message(full_data)
     size = len(data)
     if is_cut:

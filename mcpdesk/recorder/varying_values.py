@@ -40,15 +40,16 @@ _TEXT_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
 )  # fmt: skip
 """Placeholders, and the regular expressions that find their values in a text. Longer forms come first."""
 _VARYING_VALUE = re.compile(
-    "|".join(f"(?P<at{place}>{found})" for place, (_, found) in enumerate(_TEXT_PATTERNS))
+    "|".join(f"(?P<form{index}>{expression})" for index, (_, expression) in enumerate(_TEXT_PATTERNS))
 )
+"""Any form of a value. The name of the group that matches has the index in `_TEXT_PATTERNS`."""
 _VARYING_NAMES = re.compile(
     r"(?:^|_)(?:pid|ppid|port|id|uuid|guid|etag|nonce|token|duration|elapsed|took|latency|uptime|age|time"
     r"|timestamp|ts|date|at|started|ended|finished|created|updated|modified|expires|mtime|ctime|now|seconds"
     r"|secs|ms|us|ns)$"
 )
 """Names of members, in snake case, whose numbers and ids vary."""
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def pattern_of(value: Any, request_texts: Set[str], name: str = "") -> Any:
@@ -62,17 +63,19 @@ def pattern_of(value: Any, request_texts: Set[str], name: str = "") -> Any:
         return [pattern_of(each, request_texts, name) for each in value]
     if isinstance(value, bool) or value is None or str(value) in request_texts:
         return value
-    varies = _VARYING_NAMES.search(_CAMEL.sub("_", name).lower().replace("-", "_")) is not None
+    is_varying = _VARYING_NAMES.search(_CAMEL_BOUNDARY.sub("_", name).lower().replace("-", "_")) is not None
     if isinstance(value, int | float):
-        return "{{number}}" if varies else value
-    pattern = _in_text(value, request_texts)
-    is_id = varies and pattern == value and re.fullmatch(SHAPES["id"], value) and any(map(str.isdigit, value))
-    return "{{id}}" if is_id else pattern
+        return "{{number}}" if is_varying else value
+    pattern = _text_pattern(value, request_texts)
+    has_id_form = re.fullmatch(SHAPES["id"], value) is not None and any(map(str.isdigit, value))
+    return "{{id}}" if is_varying and pattern == value and has_id_form else pattern
 
 
-def _in_text(text: str, request_texts: Set[str]) -> str:
+def _text_pattern(text: str, request_texts: Set[str]) -> str:
+    """Replace varying values in a text by placeholders, except those in `request_texts`."""
+
     def placeholder_for(match: re.Match[str]) -> str:
-        name = _TEXT_PATTERNS[int((match.lastgroup or "at0")[2:])][0]
+        name = _TEXT_PATTERNS[int((match.lastgroup or "form0").removeprefix("form"))][0]
         return match[0] if match[0] in request_texts else f"{{{{{name}}}}}"
 
     return _VARYING_VALUE.sub(placeholder_for, text)
@@ -120,16 +123,17 @@ def fits(pattern: Any, value: Any) -> bool:
         if is_number and placeholder[1] in _NUMBER_PLACEHOLDERS:
             return True
     if isinstance(pattern, str) and isinstance(value, str):
-        return re.fullmatch(_expression(pattern), value) is not None
+        return re.fullmatch(_regular_expression(pattern), value) is not None
     return (type(pattern) is type(value) and pattern == value) or _is_same_number(pattern, value)
 
 
 def _is_same_number(first: Any, second: Any) -> bool:
-    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (first, second))
-    return numbers and first == second
+    return first == second and all(
+        isinstance(number, int | float) and not isinstance(number, bool) for number in (first, second)
+    )
 
 
-def _expression(pattern: str) -> str:
+def _regular_expression(pattern: str) -> str:
     """Return the regular expression for a pattern."""
     pieces = _PLACEHOLDER.split(pattern)
     return "".join(SHAPES[piece] if index % 2 else re.escape(piece) for index, piece in enumerate(pieces))

@@ -60,7 +60,7 @@ def test_headers_that_say_what_the_body_says_are_good() -> None:
         ("Mcp-Name", "other", "the body differs"),
         ("Mcp-Name", None, "missing"),
         ("Mcp-Name", "=?base64?!?=", "malformed"),
-        ("MCP-Protocol-Version", "2025-11-25", "the body says 2026-07-28"),
+        ("MCP-Protocol-Version", "2025-11-25", "the body has 2026-07-28"),
         ("MCP-Protocol-Version", None, "missing"),
         ("Accept", "application/json", "lacks text/event-stream"),
         ("Accept", None, "missing"),
@@ -121,7 +121,7 @@ def test_the_handshake_era_has_sessions_and_no_copies_of_the_body() -> None:
     assert verdicts.pop("Mcp-Method") is verdicts.pop("Mcp-Param-Region") is HeaderVerdict.OPEN
     assert set(verdicts.values()) == {HeaderVerdict.GOOD}
     assert (
-        found(LEGACY, "mcp-protocol-version", revision="2025-06-18").words == "the session speaks 2025-06-18"
+        found(LEGACY, "mcp-protocol-version", revision="2025-06-18").words == "the session uses 2025-06-18"
     )
     assert found(LEGACY, "mcp-protocol-version", revision="2025-03-26").words == "not used in 2025-03-26"
     assert found(LEGACY, "mcp-protocol-version", revision="").verdict is HeaderVerdict.OPEN

@@ -17,7 +17,7 @@ _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 def call_of(index: Index, connection: int, identifier: Id) -> int | None:
     """Return the newest request with an id on a connection, or None if no such request is found."""
     table = index.table
-    for row in _newest(index):
+    for row in _newest_rows(index):
         if (
             table.connection[row] == connection
             and table.id[row] == identifier
@@ -32,7 +32,7 @@ def call_at(index: Index, server: str, moment: float) -> int | None:
     """Return the latest client request that a server was handling at a Unix time, or None."""
     table = index.table
     connections = {number for number, info in dict(index.connections).items() if info.server == server}
-    for row in _newest(index):
+    for row in _newest_rows(index):
         if (
             table.kind[row] == _REQUEST
             and not table.direction[row]
@@ -84,13 +84,15 @@ def logs_by_call(lines: Iterable[Line]) -> Callable[[Exchange], Sequence[Line]]:
             logs.setdefault(line.call, []).append(line)
 
     def lines_of(exchange: Exchange) -> Sequence[Line]:
-        ended = inf if exchange.ended is None else exchange.ended + MAX_CLOCK_DIFFERENCE_S
+        earliest = exchange.started - MAX_CLOCK_DIFFERENCE_S
+        latest = inf if exchange.ended is None else exchange.ended + MAX_CLOCK_DIFFERENCE_S
         lines = logs.get((exchange.connection, exchange.id), ())
-        return [line for line in lines if exchange.started - MAX_CLOCK_DIFFERENCE_S <= line.time <= ended]
+        return [line for line in lines if earliest <= line.time <= latest]
 
     return lines_of
 
 
-def _newest(index: Index) -> range:
+def _newest_rows(index: Index) -> range:
+    """Return the rows to search, the newest first."""
     rows = len(index.table)
     return range(rows - 1, max(index.table.base, rows - MAX_SEARCHED_EXCHANGES) - 1, -1)

@@ -102,7 +102,7 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     rounds: int = 1
     """Number of requests (rounds) of the call. `requestState` links them."""
     waited: float = 0.0
-    """Seconds that the call waited for answers of the client, without a wait that has not ended yet."""
+    """Seconds that the call waited for answers of the client. A wait that has not ended is not included."""
     questions: int = 0
     """Number of requests that the server sent to its client during the call."""
     asked_at: float | None = None

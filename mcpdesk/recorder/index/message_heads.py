@@ -130,20 +130,20 @@ def read_heads(data: bytes) -> list[Head]:
         if not data.isascii():
             data.decode()
         if b"\\u" in data and has_lone_surrogate(data):
-            return _lenient(data)
-        heads = _batch(data) if data[:1] != b"{" and data.lstrip()[:1] == b"[" else [_single(data)]
+            return _lenient_heads(data)
+        heads = _batch_heads(data) if data[:1] != b"{" and data.lstrip()[:1] == b"[" else [_single_head(data)]
     except UNREADABLE:
-        return _lenient(data)
-    return _lenient(data) if heads[0] is not MALFORMED and repeats_key(data) else heads
+        return _lenient_heads(data)
+    return _lenient_heads(data) if heads[0] is not MALFORMED and repeats_key(data) else heads
 
 
-def _batch(data: bytes) -> list[Head]:
+def _batch_heads(data: bytes) -> list[Head]:
     """Return the heads of an array. Raises: exceptions in `UNREADABLE`."""
     batch = _value_decoder.decode(data)
     return [lenient_head(item) for item in batch] if 0 < len(batch) <= MAX_BATCH_MESSAGES else [MALFORMED]
 
 
-def _lenient(data: bytes) -> list[Head]:
+def _lenient_heads(data: bytes) -> list[Head]:
     """Return the heads of a frame that is almost valid JSON-RPC."""
     frame = read_frame(data)
     if frame.fault is not None:
@@ -155,15 +155,15 @@ def _lenient(data: bytes) -> list[Head]:
     return [replace(lenient_head(message), is_remarked=bool(frame.remarks)) for message in frame.messages]
 
 
-def _single(data: bytes) -> Head:
+def _single_head(data: bytes) -> Head:
     """Return the head of a single message. Raises: exceptions in `UNREADABLE`."""
     try:
         message = _message_decoder.decode(data)
     except msgspec.ValidationError:
         value = _value_decoder.decode(data)
         head = lenient_head(value)
-        is_odd = isinstance(value, dict) and value.get("jsonrpc") != "2.0"
-        return replace(head, is_remarked=True) if is_odd and head is not MALFORMED else head
+        has_wrong_version = isinstance(value, dict) and value.get("jsonrpc") != "2.0"
+        return replace(head, is_remarked=True) if has_wrong_version and head is not MALFORMED else head
     head = _head_of(message)
     return head if message.jsonrpc == "2.0" or head is MALFORMED else replace(head, is_remarked=True)
 
@@ -194,13 +194,14 @@ def _head_of(message: _Message) -> Head:
             message.method, message.params or _Params(), identifier, message_id is not msgspec.UNSET
         )
     if not isinstance(message.error, msgspec.UnsetType):
-        return Head(ExchangeKind.RESPONSE, _stored_id(identifier), is_error=True, code=_code(message.error))
+        code = _error_code(message.error)
+        return Head(ExchangeKind.RESPONSE, _stored_id(identifier), is_error=True, code=code)
     if isinstance(message.result, msgspec.UnsetType):
         return MALFORMED
     return _response_head(message.result or _Result(), identifier, is_error=False)
 
 
-def _code(error: bytes | msgspec.Raw) -> int:
+def _error_code(error: bytes | msgspec.Raw) -> int:
     """Return the code of an encoded error. 0 if it has none."""
     try:
         return _decode_error(error).code
@@ -232,7 +233,7 @@ def _request_head(method: str, params: _Params, identifier: Id | None, has_id: b
         ExchangeKind.REQUEST if has_id else ExchangeKind.NOTIFICATION,
         _stored_id(identifier),
         _shortened(method),
-        _shortened(params.name or params.uri or params.task or _program(params)),
+        _shortened(params.name or params.uri or params.task or _gateway_tool_name(params)),
         revision=_shortened(meta.revision or ""),
         token=_stored_id(meta.token if has_id else params.token),
         cancelled_id=_stored_id(params.cancelled_id),
@@ -241,7 +242,7 @@ def _request_head(method: str, params: _Params, identifier: Id | None, has_id: b
     )
 
 
-def _program(params: _Params) -> str:
+def _gateway_tool_name(params: _Params) -> str:
     """Return the tool name of a `callTool` request in the gateway dialect, which sends the name
     in two parts."""
     return f"{params.stage}-{params.command}" if params.stage and params.command else ""
@@ -263,7 +264,7 @@ def lenient_head(message: Any) -> Head:
     head = _response_head(
         _typed_members(message.get("result"), _Result), identifier, is_error="error" in message
     )
-    return replace(head, code=_code(_encode(message["error"]))) if head.is_error else head
+    return replace(head, code=_error_code(_encode(message["error"]))) if head.is_error else head
 
 
 def _typed_members(value: Any, kind: type[_Part]) -> _Part:
@@ -283,73 +284,78 @@ _FIRST_READ_BYTES = 4 << 10
 """Number of bytes that are read at the beginning of a cut message. The relevant members come first."""
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = LatePattern(rb"\s*(?:(%b)|([{}\[\]:,])|([-+.\w]+))" % _STRING, re.DOTALL)
+"""JSON token: a string (group 1), a punctuation character (group 2) or another word (group 3)."""
 _FLAT = rb'\{(?:%b|[^{}"])*\}' % _STRING
+"""Object without objects in it. `_NESTED` is an object with at most two levels of objects in it."""
 _NESTED = rb'\{(?:%b|[^{}"]|%b)*\}' % (_STRING, rb'\{(?:%b|[^{}"]|%b)*\}' % (_STRING, _FLAT))
 _VALUE = rb'(?:%b|[-+.\w]+|%b|\[(?:%b|[^\[\]"])*\])' % (_STRING, _NESTED, _STRING)
 _MEMBERS = rb"((?:\s*,\s*%b\s*:\s*%b)*)\s*\}" % (_STRING, _VALUE)
-_LAST = LatePattern(_MEMBERS + rb"\s*\Z", re.DOTALL)
-_LAST_TWO = LatePattern(_MEMBERS + _MEMBERS + rb"\s*\Z", re.DOTALL)
+"""Last members of an object (a group), and its closing brace."""
+_MEMBERS_AT_END = LatePattern(_MEMBERS + rb"\s*\Z", re.DOTALL)
+_TWO_OBJECTS_AT_END = LatePattern(_MEMBERS + _MEMBERS + rb"\s*\Z", re.DOTALL)
+"""Last members of `params` or `result`, then the last members of the message."""
 _CLOSERS = {b"{": b"}", b"[": b"]"}
-_decode = msgspec.json.Decoder().decode
+_decode_value = msgspec.json.Decoder().decode
 
 
 def read_cut(beginning: bytes, end: bytes) -> Head:
     """Return as much of the head of a cut message as can be read. Never raises."""
     closed, cut_member = _close_brackets(beginning[:_FIRST_READ_BYTES])
     try:
-        message = _decode(closed)
+        message = _decode_value(closed)
     except UNREADABLE:
         return MALFORMED
     if not isinstance(message, dict):
         return MALFORMED
     cut_object = message.get(cut_member)
     if isinstance(cut_object, dict):
-        if match := _LAST_TWO.regex.search(end):
+        if match := _TWO_OBJECTS_AT_END.regex.search(end):
             cut_object.update(_members(match[1]))
             message.update(_members(match[2]))
-    elif match := _LAST.regex.search(end):
+    elif match := _MEMBERS_AT_END.regex.search(end):
         message.update(_members(match[1]))
     return lenient_head(message)
 
 
 def _close_brackets(beginning: bytes) -> tuple[bytes, str]:
-    """Add the missing brackets to a message that was cut.
+    """Remove the incomplete end of a message that was cut, and add the missing brackets.
 
-    Return the message and the name of the member that was cut.
+    Return the message, and the name of its member that contains the cut, or "" if none does.
     """
-    open_parts: list[bytes] = []
-    names = [""]
+    open_brackets: list[bytes] = []
+    member_name, top_level_name = b"", ""
     complete_length, closers = 0, b""
-    position, string, is_name = 0, b"", False
+    position, is_name_next = 0, False
     while (token := _TOKEN.regex.match(beginning, position)) and token.end() < len(beginning):
         position = token.end()
-        sign = token[2]
-        if sign == b":":
-            if len(open_parts) == 1:
-                names = [string[1:-1].decode("utf-8", "replace")]
-            is_name = False
+        punctuation = token[2]
+        if punctuation == b":":
+            if len(open_brackets) == 1:
+                top_level_name = member_name[1:-1].decode("utf-8", "replace")
+            is_name_next = False
             continue
-        if sign == b",":
-            is_name = open_parts[-1:] == [b"{"]
+        if punctuation == b",":
+            is_name_next = open_brackets[-1:] == [b"{"]
             continue
-        if sign in _CLOSERS:
-            open_parts.append(sign)
-            is_name = sign == b"{"
-        elif sign:
-            if not open_parts:
+        if punctuation in _CLOSERS:
+            open_brackets.append(punctuation)
+            is_name_next = punctuation == b"{"
+        elif punctuation:
+            if not open_brackets:
                 break
-            open_parts.pop()
-        elif is_name:
-            string = token[1] or b""
+            open_brackets.pop()
+        elif is_name_next:
+            member_name = token[1] or b""
             continue
-        complete_length, closers = position, b"".join(_CLOSERS[part] for part in reversed(open_parts))
-    return beginning[:complete_length] + closers, names[0] if len(open_parts) > 1 else ""
+        complete_length = position
+        closers = b"".join(_CLOSERS[bracket] for bracket in reversed(open_brackets))
+    return beginning[:complete_length] + closers, top_level_name if len(open_brackets) > 1 else ""
 
 
 def _members(text: bytes) -> dict[str, Any]:
     """Decode the last members of an object."""
     try:
-        members = _decode(b"{%b}" % text.lstrip().removeprefix(b","))
+        members = _decode_value(b"{%b}" % text.lstrip().removeprefix(b","))
     except UNREADABLE:
         return {}
     return members if isinstance(members, dict) else {}

@@ -25,7 +25,7 @@ class PhaseKind(StrEnum):
     HELD = "at the desk"
     """Time for which a message was held at the desk.
 
-    If the desk answered instead of the server, the whole time.
+    If the desk answered instead of the server, this is the whole time.
     """
     SERVER = "in the server"
     """Time in the server, used if no phases were measured: all time except holds and waiting for the client.
@@ -46,22 +46,25 @@ def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]
     """
     if exchange.kind is not ExchangeKind.REQUEST or exchange.started == 0:
         return []
-    spans, round_end = list[PhaseSpan](), exchange.started
     end = exchange.started + max(0.0, exchange.elapsed(now))
     if exchange.rounds == 1:
-        answer, held_times = _response(index, exchange), _held(index, exchange)
-        return list(_split(answer, round_end, end, exchange.waiting(now), held_times))
-    rounds = [exchange, *map(index.exchange, exchange.parts)]
-    for round_exchange in [round_exchange for round_exchange in rounds if is_round(round_exchange, exchange)]:
+        answer, held_times = _response_frame(index, exchange), _held_times(index, exchange)
+        return list(_round_spans(answer, exchange.started, end, exchange.waiting(now), held_times))
+    spans: list[PhaseSpan] = []
+    round_end = exchange.started
+    for round_exchange in [exchange, *map(index.exchange, exchange.parts)]:
+        if not is_round(round_exchange, exchange):
+            continue
         if round_exchange.started > round_end:
             spans.append(PhaseSpan(PhaseKind.CLIENT, round_exchange.started - round_end))
-        answer = _response(index, round_exchange)
+        answer = _response_frame(index, round_exchange)
         round_end = end if answer is None else min(end, answer.time)
-        spans += _split(answer, round_exchange.started, round_end, 0.0, _held(index, round_exchange))
+        held_times = _held_times(index, round_exchange)
+        spans += _round_spans(answer, round_exchange.started, round_end, 0.0, held_times)
     return spans
 
 
-def _held(index: Index, exchange: Exchange) -> tuple[float, float]:
+def _held_times(index: Index, exchange: Exchange) -> tuple[float, float]:
     """Return the seconds for which a request was held, and those for which its answer was held.
 
     Infinity if the request ended at the desk.
@@ -73,44 +76,43 @@ def _held(index: Index, exchange: Exchange) -> tuple[float, float]:
     return request_held_s, sum(mark.held for mark in marks) - request_held_s
 
 
-def _response(index: Index, exchange: Exchange) -> Frame | None:
+def _response_frame(index: Index, exchange: Exchange) -> Frame | None:
     return None if exchange.response is None else index.frame(exchange.response)
 
 
-def _split(
-    answer: Frame | None, started: float, ended: float, waited: float, held_times: tuple[float, float]
+def _round_spans(
+    answer: Frame | None, started: float, ended: float, waited_s: float, held_times: tuple[float, float]
 ) -> Iterator[PhaseSpan]:
-    """Yield the phases between two times. If no phases were measured, only waiting times are known."""
+    """Yield the phases of one round. If no phases were measured, only waiting times are known."""
     duration_s = max(0.0, ended - started)
     phases = None if answer is None else answer.phases
     if phases is None:
-        waited = min(waited, duration_s)
-        request_held_s = min(held_times[0], duration_s - waited)
+        waited_s = min(waited_s, duration_s)
+        request_held_s = min(held_times[0], duration_s - waited_s)
         phase_times = [
             (PhaseKind.HELD, request_held_s),
-            (PhaseKind.SERVER, duration_s - waited - request_held_s),
-            (PhaseKind.CLIENT, waited),
+            (PhaseKind.SERVER, duration_s - waited_s - request_held_s),
+            (PhaseKind.CLIENT, waited_s),
         ]
     else:
-        write = max(0.0, min(duration_s, ended - phases.ready))
-        measured = [
+        write_s = max(0.0, min(duration_s, ended - phases.ready))
+        measured_times = [
             (PhaseKind.HANDLER, phases.handler / 1e6),
             (PhaseKind.CLIENT, phases.client / 1e6),
             (PhaseKind.PERSON, phases.person / 1e6),
             (PhaseKind.SHAPING, phases.shaping / 1e6),
         ]
         # The two clocks differ, and one may be adjusted during a call. The sum must not exceed the total.
-        remaining_s = duration_s - write
-        total = sum(seconds for _, seconds in measured)
-        factor = min(1.0, remaining_s / total) if total else 1.0
-        measured = [(kind, seconds * factor) for kind, seconds in measured]
-        queue = max(0.0, remaining_s - total)
-        request_held_s, answer_held_s = min(held_times[0], queue), min(held_times[1], write)
+        remaining_s = duration_s - write_s
+        measured_s = sum(seconds for _, seconds in measured_times)
+        factor = min(1.0, remaining_s / measured_s) if measured_s else 1.0
+        queue_s = max(0.0, remaining_s - measured_s)
+        request_held_s, answer_held_s = min(held_times[0], queue_s), min(held_times[1], write_s)
         phase_times = [
             (PhaseKind.HELD, request_held_s),
-            (PhaseKind.QUEUE, queue - request_held_s),
-            *measured,
+            (PhaseKind.QUEUE, queue_s - request_held_s),
+            *((kind, seconds * factor) for kind, seconds in measured_times),
             (PhaseKind.HELD, answer_held_s),
-            (PhaseKind.WRITE, write - answer_held_s),
+            (PhaseKind.WRITE, write_s - answer_held_s),
         ]
     return (PhaseSpan(kind, seconds) for kind, seconds in phase_times if seconds > 0)

@@ -143,8 +143,11 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?")
 
 class _Token(NamedTuple):
     kind: str
+    """Name of a group of `_TOKEN`, or an operator."""
     text: str
+    """Text of the token, or name of a field in lower case."""
     value: str
+    """Value of a field. Empty for other tokens."""
     position: int
 
 
@@ -233,11 +236,12 @@ class _Parser:
             _fail("this parenthesis is never closed", token.position)
         return node
 
-    def _nested(self, part: Callable[[], Node], token: _Token) -> Node:
+    def _nested(self, parse_part: Callable[[], Node], token: _Token) -> Node:
+        """Parse a part that begins with `token`, unless too many parts are nested."""
         self._depth += 1
         if self._depth > 100:
             _fail("nested too deeply", token.position)
-        node = part()
+        node = parse_part()
         self._depth -= 1
         return node
 
@@ -255,11 +259,9 @@ class _Parser:
         value_position = token.position + len(token.text) + 1
         if token.text == "since":
             seconds = _span_seconds(token.value)
-            return (
-                StartedWithin(seconds)
-                if seconds is not None
-                else StartedSince(_clock(token.value, value_position, self._now))
-            )
+            if seconds is not None:
+                return StartedWithin(seconds)
+            return StartedSince(_clock(token.value, value_position, self._now))
         if token.text not in _FIELDS:
             allowed = ", ".join(sorted([*_FIELDS, "since"]))
             _fail(f"unknown field {token.text!r}; allowed: {allowed}", token.position)
@@ -275,8 +277,8 @@ def _refuse_comparison(token: _Token) -> None:
         _fail(f"write {name}:{match[2]}{quotes_hint}", token.position)
     if match := _COMPARISON.fullmatch(token.text):
         sign = match[2] if match[2][0] in "<>" else ">"
-        amounts = f"{sign}5s compares the time, {sign}5kb the size"
-        _fail(f"{match[1]!r} cannot be compared: {amounts}{quotes_hint}", token.position)
+        examples = f"{sign}5s compares the time, {sign}5kb the size"
+        _fail(f"{match[1]!r} cannot be compared: {examples}{quotes_hint}", token.position)
 
 
 def _fail(message: str, position: int) -> NoReturn:
@@ -354,8 +356,8 @@ def moment_of(text: str, now: float) -> float:
 def _span_seconds(value: str) -> float | None:
     """Return the number of seconds in a text such as `5m`. None for other texts."""
     match = _NUMBER.fullmatch(value)
-    unit = match and _SECONDS.get(match[2].lower())
-    return float(match[1]) * unit if match and unit else None
+    unit_s = match and _SECONDS.get(match[2].lower())
+    return float(match[1]) * unit_s if match and unit_s else None
 
 
 def _clock(value: str, position: int, now: float) -> float:
@@ -364,6 +366,6 @@ def _clock(value: str, position: int, now: float) -> float:
         hour, minute, second = int(match[1]), int(match[2]), float(match[3] or 0)
         if hour < 24 and minute < 60 and second < 60:
             today = localtime(now)
-            clock = mktime((*today[:3], hour, minute, 0, 0, 0, -1)) + second
-            return clock if clock <= now else clock - 86400
+            moment = mktime((*today[:3], hour, minute, 0, 0, 0, -1)) + second
+            return moment if moment <= now else moment - 86400
     _fail("a time is a span like 30s, 5m, 2h, or a time of day like 12:03", position)

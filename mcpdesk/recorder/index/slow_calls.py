@@ -13,6 +13,7 @@ _NORMAL_SHARE: Final = 0.9
 _STEPS_PER_DOUBLING: Final = 4
 """Number of histogram steps per doubling of the duration."""
 _MIN_STEP_S: Final = 1e-6
+"""Shortest duration in seconds that the histogram distinguishes."""
 _MIN_SLOW_S: Final = 0.01
 """Minimum duration in seconds of a slow call."""
 _RENEWAL_DIVISOR: Final = 16
@@ -31,6 +32,7 @@ class SlowCallDetector:
         self._counts: dict[int, dict[int, int]] = {}
         """Number of calls, by label and histogram step."""
         self._totals: dict[int, int] = {}
+        """Number of calls by label."""
         self._limits: dict[int, tuple[int, float]] = {}
         """Number of calls when the limit was computed, and the limit in seconds, by label."""
         self.version = 0
@@ -43,7 +45,7 @@ class SlowCallDetector:
                 table.pop(label, None)
 
     def add(self, label: int, elapsed: float) -> None:
-        """Count a call."""
+        """Count a call that took `elapsed` seconds."""
         step = floor(_STEPS_PER_DOUBLING * log2(max(elapsed, _MIN_STEP_S)))
         counts = self._counts.setdefault(label, {})
         counts[step] = counts.get(step, 0) + 1
@@ -54,14 +56,16 @@ class SlowCallDetector:
         total = self._totals.get(label, 0)
         if total < _MIN_CALLS:
             return False
-        count, limit = self._limits.get(label, (0, inf))
-        if not count or total - count > count // _RENEWAL_DIVISOR:
-            old_limit, limit = limit, self._limit(label, total)
-            self._limits[label] = total, limit
-            self.version += limit != old_limit
-        return elapsed > limit
+        counted_calls, limit_s = self._limits.get(label, (0, inf))
+        if not counted_calls or total - counted_calls > counted_calls // _RENEWAL_DIVISOR:
+            new_limit_s = self._compute_limit(label, total)
+            self._limits[label] = total, new_limit_s
+            self.version += new_limit_s != limit_s
+            limit_s = new_limit_s
+        return elapsed > limit_s
 
-    def _limit(self, label: int, total: int) -> float:
+    def _compute_limit(self, label: int, total: int) -> float:
+        """Return twice the upper bound, in seconds, of the step that contains the longest normal call."""
         counts, count_so_far = self._counts[label].copy(), 0
         for step in sorted(counts):
             count_so_far += counts[step]

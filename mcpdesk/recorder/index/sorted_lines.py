@@ -37,8 +37,10 @@ _STATUS_ORDER = (
     Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.LEFT,
     Status.CANCELLED, Status.ASKS, Status.PENDING, Status.OK, Status.NEGOTIATION, Status.SENT,
 )  # fmt: skip
+"""Statuses in the order of a list that is sorted by status. Failures come first."""
 _STATUS_RANKS = [_STATUS_ORDER.index(status) for status in STATUSES]
 Key = Callable[[int], Any]
+"""Function that returns the value by which a line is sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class SortKey:
 
     The value of such a field may become known late.
     """
-    grows: bool = False
+    is_growing: bool = False
     """True if the values of pending requests grow with time."""
 
 
@@ -62,6 +64,7 @@ class SortedLines:
     """Lines of a view sorted by a column. Lines with equal values stay in their order."""
 
     raw = False
+    """Always False, because only lines of exchanges can be sorted; see `View.raw`."""
 
     def __init__(self, view: View, index: Index, column: str, key: SortKey, is_descending: bool) -> None:
         """`column` is the name of the column with the values of `key`.
@@ -77,11 +80,14 @@ class SortedLines:
         self._next = 0
         """First line that is not in a piece yet."""
         self._altered = self._moved = 0
+        """Numbers of handled changes in `Index.altered` and in `View.moved`."""
         self._base = 0
+        """Oldest line that was not dropped."""
         self._connection_texts: Mapping[int, str] = {}
+        """Values of `connection_field`, by connection, at the last update."""
         self._next_move_time = 0.0
-        self._begin()
-        self._pieces = self._new_pieces  # an earlier order would be shown in the meantime, but none exists
+        self._start_new_pieces()
+        self._pieces = self._new_pieces  # shown while they are filled, because no earlier order exists
 
     @property
     def lines(self) -> Sequence[int]:
@@ -101,33 +107,33 @@ class SortedLines:
     def advance(self, budget_s: float = 0.005) -> bool:
         """Update the order for about `budget_s` seconds. Return True if `lines` may have changed."""
         deadline = perf_counter() + budget_s
-        changed = self._drop()
+        has_changed = self._drop()
         self._new_pieces.key = self._pieces.key = self._key.of(self._index)
         if (
             len(self._new_pieces) > _GROWTH * max(_BLOCK_LINES, self._new_pieces.expected_count)
             or self._has_changed_texts()
         ):
-            self._begin()
+            self._start_new_pieces()
         if self._moved < self._view.moved.base:
-            self._begin()  # some added or removed lines are no longer remembered
+            self._start_new_pieces()  # some added or removed lines are no longer remembered
         while self._is_behind:
             self._add_block()
-            changed = True
+            has_changed = True
             if self._is_behind and perf_counter() > deadline:
                 return self._pieces is self._new_pieces
         self._pieces = self._new_pieces
         while self._move_some():
-            changed = True
+            has_changed = True
             if perf_counter() > deadline:
                 return True
-        return self._move_pending() or changed
+        return self._move_pending() or has_changed
 
     @property
     def _is_behind(self) -> bool:
         lines = self._view.lines
         return bool(lines) and lines[-1] >= self._next
 
-    def _begin(self) -> None:
+    def _start_new_pieces(self) -> None:
         """Start to put all lines into new pieces.
 
         The current order is kept until all lines are in new pieces.
@@ -155,20 +161,16 @@ class SortedLines:
     def _move_some(self) -> bool:
         """Move some changed, added or removed lines. Return False if no line had to be moved."""
         altered, moved = self._index.altered, self._view.moved
-        altered_start, self._altered = self._altered, min(self._altered + _BLOCK_LINES, len(altered))
-        moved_start, self._moved = self._moved, min(self._moved + _BLOCK_LINES, len(moved))
-        line_of = self._index.line_of
-        self._move(
-            {
-                *map(line_of, altered.between(altered_start, self._altered)),
-                *moved.between(moved_start, self._moved),
-            }
-        )
+        altered_start, moved_start = self._altered, self._moved
+        self._altered = min(altered_start + _BLOCK_LINES, len(altered))
+        self._moved = min(moved_start + _BLOCK_LINES, len(moved))
+        altered_lines = map(self._index.line_of, altered.between(altered_start, self._altered))
+        self._move({*altered_lines, *moved.between(moved_start, self._moved)})
         return self._altered > altered_start or self._moved > moved_start
 
     def _move_pending(self) -> bool:
         """Move the lines of pending requests from time to time, because their durations grow."""
-        if not self._key.grows or monotonic() < self._next_move_time:
+        if not self._key.is_growing or monotonic() < self._next_move_time:
             return False
         start_time = monotonic()
         pending = self._index.pending()
@@ -224,6 +226,7 @@ class LinePieces(Sequence[int]):
         self._pieces = [array("q") for _ in range(2 * len(self._bounds) + 1)]
         """Pieces in ascending order of their keys, even if the lines are shown in descending order."""
         self._unsorted: set[int] = set()
+        """Numbers of the pieces that must be sorted before they are read."""
         self._piece_of = array("H")
         """Piece of each line. The index is the number of the line minus `_base`."""
         self._base = 0
@@ -241,27 +244,27 @@ class LinePieces(Sequence[int]):
     def __getitem__(self, position: slice) -> Sequence[int]: ...
     def __getitem__(self, position: int | slice) -> int | Sequence[int]:
         if isinstance(position, slice):
-            return [self[at] for at in range(*position.indices(len(self)))]
+            return [self[index] for index in range(*position.indices(len(self)))]
         index = range(len(self))[position]
         ends = self._piece_ends()
         piece = bisect_right(ends, index)
-        return self._sorted(self._shown_position(piece))[index - ends[piece]]
+        return self._sorted_piece(self._shown_position(piece))[index - ends[piece]]
 
     def __iter__(self) -> Iterator[int]:
         for piece in range(len(self._pieces)):
-            yield from self._sorted(self._shown_position(piece))
+            yield from self._sorted_piece(self._shown_position(piece))
 
     def position(self, line: int) -> int:
         """Return the position of a line. If the line is not included, the position after all others."""
-        number = self._number_of(line)
+        number = self._piece_number(line)
         if number == _NO_PIECE:
             return len(self)
-        piece = self._sorted(number)
+        piece = self._sorted_piece(number)
         index = bisect_left(piece, line) if number % 2 else piece.index(line)
         return self._piece_ends()[self._shown_position(number)] - len(piece) + index
 
     def add(self, lines: Sequence[int]) -> None:
-        """Add lines that are not included."""
+        """Add lines that are not included yet."""
         bounds, pieces, count = self._bounds, self._pieces, len(self._bounds)
         highest = max(lines) - self._base
         self._piece_of.extend([_NO_PIECE] * (highest + 1 - len(self._piece_of)))
@@ -282,7 +285,7 @@ class LinePieces(Sequence[int]):
 
     def remove(self, line: int) -> None:
         """Remove a line if it is included."""
-        number = self._number_of(line)
+        number = self._piece_number(line)
         if number == _NO_PIECE:
             return
         piece = self._pieces[number]
@@ -298,7 +301,8 @@ class LinePieces(Sequence[int]):
         self._base = base
         self._ends = None
 
-    def _number_of(self, line: int) -> int:
+    def _piece_number(self, line: int) -> int:
+        """Return the number of the piece with a line, or `_NO_PIECE`."""
         index = line - self._base
         return self._piece_of[index] if 0 <= index < len(self._piece_of) else _NO_PIECE
 
@@ -312,7 +316,8 @@ class LinePieces(Sequence[int]):
             self._ends = list(accumulate(map(len, pieces)))
         return self._ends
 
-    def _sorted(self, number: int) -> array[int]:
+    def _sorted_piece(self, number: int) -> array[int]:
+        """Return a piece by its number. Sort it first if necessary."""
         if number in self._unsorted:
             self._unsorted.discard(number)
             ascending = sorted(self._pieces[number])
@@ -327,11 +332,11 @@ def _connections(index: Index) -> Mapping[int, Any]:
 def _by_duration(index: Index) -> Key:
     started, ended, now = index.table.started, index.table.ended, time()
 
-    def took(row: int) -> float:
+    def duration(row: int) -> float:
         end = ended[row]
         return (end if end == end else now) - started[row]
 
-    return took
+    return duration
 
 
 def _by_size(index: Index) -> Key:
@@ -349,9 +354,9 @@ def _by_message(index: Index) -> Key:
     return lambda row: labels.get(label[row], ("", ""))
 
 
-def _by_end(index: Index, end: str) -> Key:
+def _by_connection_field(index: Index, field: str) -> Key:
     connection = index.table.connection
-    names = {number: getattr(info, end) for number, info in _connections(index).items()}
+    names = {number: getattr(info, field) for number, info in _connections(index).items()}
     return lambda row: names.get(connection[row], "")
 
 
@@ -372,11 +377,11 @@ def _by_revision(index: Index) -> Key:
     return lambda row: revision(row)
 
 
-BY_DURATION = SortKey(_by_duration, largest_first=True, grows=True)
+BY_DURATION = SortKey(_by_duration, largest_first=True, is_growing=True)
 BY_SIZE = SortKey(_by_size, largest_first=True)
 BY_STATUS = SortKey(_by_status)
 BY_MESSAGE = SortKey(_by_message)
-BY_PEER = SortKey(partial(_by_end, end="peer"), connection_field="peer")
-BY_SERVER = SortKey(partial(_by_end, end="server"), connection_field="server")
+BY_PEER = SortKey(partial(_by_connection_field, field="peer"), connection_field="peer")
+BY_SERVER = SortKey(partial(_by_connection_field, field="server"), connection_field="server")
 BY_ID = SortKey(_by_id)
 BY_REVISION = SortKey(_by_revision, connection_field="revision")

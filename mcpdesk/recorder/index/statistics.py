@@ -37,7 +37,7 @@ MAX_TALLIES: Final = 1_000
 """Maximum number of tallies. Calls of further callers share one tally."""
 MAX_SLOTS: Final = 240
 """Maximum number of time slots. When all are used, pairs of neighbouring slots are merged."""
-_DURATION_BOUNDS_S: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
+_DURATION_BOUNDS_S: Final = tuple(50e-6 * 2 ** (index / 8) for index in range(190))
 """Upper bounds of the ranges of durations in seconds, up to ten minutes. The last range has no bound."""
 _MAX_LISTS: Final = 50
 """Number of tool lists that are remembered. Costs of tool definitions are computed from these lists."""
@@ -205,7 +205,7 @@ class _ListResponse(Struct):
     result: _Tools
 
 
-_read_list = msgspec.json.Decoder(_ListResponse).decode
+_decode_list_response = msgspec.json.Decoder(_ListResponse).decode
 
 
 class Subject(StrEnum):
@@ -232,10 +232,10 @@ class Caller(Struct, frozen=True):
         return self.tool or (self.method if self.method in CALLS else "")
 
 
-def _counts(subject: Subject, caller: Caller) -> bool:
-    """Return True if the totals for a subject include these requests.
+def _is_counted(subject: Subject, caller: Caller) -> bool:
+    """Return True if the totals for a subject include the requests of `caller`.
 
-    Requests that are not calls count only for methods.
+    Requests that are not calls are only included in the totals for methods.
     """
     return subject is Subject.METHOD or caller.method in CALLS
 
@@ -247,6 +247,7 @@ class CallStatistics:
         """`held_s` returns the seconds for which the messages of a row were held at the desk."""
         self._pairing, self._source, self._held_s = pairing, source, held_s
         self.times = SlotTimes()
+        """Time slots that all tallies share."""
         self.version = 0
         """Number that increases with every counted call."""
         self._tallies: dict[Caller, CallTally] = {}
@@ -254,10 +255,13 @@ class CallStatistics:
         """Tally of each combination of server, peer and label."""
         self._lock = Lock()
         self._rows = 0
+        """Number of rows that were counted or skipped."""
         self._altered = 0
+        """Number of changes in `Pairing.altered` that were handled."""
         self._open_rows: set[int] = set()
         """Rows of exchanges that have not ended."""
         self._list_labels: set[int] = set()
+        """Labels of `tools/list` requests."""
         self._lists: deque[int] = deque(maxlen=_MAX_LISTS)
         """Rows of the latest tool lists."""
 
@@ -280,17 +284,19 @@ class CallStatistics:
             self._lock.release()
 
     def _update(self, budget_s: float) -> bool:
-        pairing, deadline = self._pairing, perf_counter() + budget_s
+        deadline = perf_counter() + budget_s
+        pairing = self._pairing
         table, altered = pairing.table, pairing.altered
-        self._rows, self._altered = max(self._rows, table.base), max(self._altered, altered.base)
+        self._rows = max(self._rows, table.base)
+        self._altered = max(self._altered, altered.base)
         altered_stop = len(altered)
         # Rows of frames that are just being paired are not linked to others yet.
-        ready = bisect_left(table.first, pairing.paired, lo=self._rows)
-        while self._rows < ready:
-            stop = min(self._rows + _STEP_EXCHANGES, ready)
+        paired_rows = bisect_left(table.first, pairing.paired, lo=self._rows)
+        while self._rows < paired_rows:
+            stop = min(self._rows + _STEP_EXCHANGES, paired_rows)
             self._count(self._rows, stop)
             self._rows = stop
-            if stop < ready and perf_counter() > deadline:
+            if stop < paired_rows and perf_counter() > deadline:
                 return True
         if self._open_rows and altered_stop > self._altered:
             for row in self._open_rows.intersection(altered.between(self._altered, altered_stop)):
@@ -304,25 +310,23 @@ class CallStatistics:
     def sums(self, subject: Subject) -> dict[tuple[str, str], CallTally]:
         """Return totals by server and by name of the tool, client or method.
 
-        For tools, resource reads and prompt requests are listed under the names of their methods.
+        If `subject` is the tool, resource reads and prompt requests have the names of their methods.
         """
-        tallies: dict[tuple[str, str], CallTally] = {}
+        totals: dict[tuple[str, str], CallTally] = {}
         for caller, tally in list(self._tallies.items()):
             if subject is Subject.TOOL and not caller.target:
                 continue
-            name = {Subject.TOOL: caller.target, Subject.CLIENT: caller.peer, Subject.METHOD: caller.method}[
-                subject
-            ]
-            total = tallies.setdefault((caller.server, name), CallTally(self.times))
-            if _counts(subject, caller):
+            names = {Subject.TOOL: caller.target, Subject.CLIENT: caller.peer, Subject.METHOD: caller.method}
+            total = totals.setdefault((caller.server, names[subject]), CallTally(self.times))
+            if _is_counted(subject, caller):
                 total.join(tally)
-        return tallies
+        return totals
 
     def total(self, subject: Subject = Subject.METHOD) -> CallTally:
-        """Return the total of all calls. For methods, the total of all requests."""
+        """Return the total of all calls, or of all requests if `subject` is the method."""
         total = CallTally(self.times)
         for caller, tally in list(self._tallies.items()):
-            if _counts(subject, caller):
+            if _is_counted(subject, caller):
                 total.join(tally)
         return total
 
@@ -359,32 +363,32 @@ class CallStatistics:
 
     def definitions(self) -> dict[tuple[str, str], int]:
         """Return the approximate tokens of tool definitions last sent to clients, by server and tool."""
-        table, sizes = self._pairing.table, dict[tuple[str, str], int]()
+        table = self._pairing.table
+        token_counts: dict[tuple[str, str], int] = {}
         for row in list(self._lists):
             try:
-                frame, info = table.response[row], self._source.connections.get(table.connection[row])
+                frame = table.response[row]
+                info = self._source.connections.get(table.connection[row])
             except IndexError:  # the row was dropped, perhaps just now by another thread
                 continue
             if frame == NO_FRAME:
                 continue
             server = info.server if info is not None else ""
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                for tool in _read_list(self._source.frame_bytes(frame)).result.tools:
-                    sizes[server, str(tool.get("name", ""))] = definition_cost(tool).tokens
-        return sizes
+                for tool in _decode_list_response(self._source.frame_bytes(frame)).result.tools:
+                    token_counts[server, str(tool.get("name", ""))] = definition_cost(tool).tokens
+        return token_counts
 
     def _count(self, start: int, stop: int) -> None:
         """Count the ended requests of peers in a range of rows. Parts of operations are not counted.
 
         The duration does not include waiting for the client or for people, nor the time of holds at the desk.
         """
-        table, operation_of, tallies = (
-            self._pairing.table,
-            self._pairing.operations.operation_of,
-            self._tally_cache,
-        )
-        client_s, person_s = self._pairing.operations.client_s, table.person_s
-        connections, held_s = self._source.connections, self._held_s
+        table = self._pairing.table
+        operation_of = self._pairing.operations.operation_of
+        client_s = self._pairing.operations.client_s
+        person_s, held_s = table.person_s, self._held_s
+        connections = self._source.connections
         columns = (
             table.kind, table.direction, table.status, table.connection, table.label,
             table.started, table.ended, table.size, table.request_size, table.tokens,
@@ -401,7 +405,7 @@ class CallStatistics:
                 continue
             info = connections.get(connection)
             server, peer = (info.server, info.peer) if info is not None else ("", "")
-            tally = tallies.get((server, peer, label)) or self._find(server, peer, label)
+            tally = self._tally_cache.get((server, peer, label)) or self._tally_for(server, peer, label)
             took_s, waited_s = None, 0.0
             if status in _TIMED_STATUSES:
                 waited_s = client_s(row) + person_s.get(row, 0.0) + held_s(row)
@@ -411,8 +415,11 @@ class CallStatistics:
             tally.add(status, started, took_s, request_size, size - request_size, tokens, waited_s)
             self.version += 1
 
-    def _find(self, server: str, peer: str, label: int) -> CallTally:
-        """Return the tally for these calls."""
+    def _tally_for(self, server: str, peer: str, label: int) -> CallTally:
+        """Return the tally for calls of a peer to a server, and add it to the cache.
+
+        `label` is the code of the method and name of the calls.
+        """
         method, name = self._pairing.table.labels[label]
         is_tool = method in TOOL_CALLS
         if method == "tools/list":
@@ -421,8 +428,8 @@ class CallStatistics:
             self._list_labels.add(label)
         caller = Caller(server, peer, "tools/call" if is_tool else canonical(method), name if is_tool else "")
         if caller not in self._tallies and len(self._tallies) >= MAX_TALLIES:
-            kind = caller.method if caller.method in CALLS else OTHER
-            caller = Caller(server, OTHER, kind, OTHER if is_tool else "")
+            shared_method = caller.method if caller.method in CALLS else OTHER
+            caller = Caller(server, OTHER, shared_method, OTHER if is_tool else "")
         tally = self._tallies.get(caller)
         if tally is None:
             tally = self._tallies[caller] = CallTally(self.times)

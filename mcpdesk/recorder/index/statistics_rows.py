@@ -49,21 +49,17 @@ class StatisticsRow(Struct, frozen=True):
 
 def rows_of(statistics: CallStatistics, subject: Subject, definitions: Definitions) -> list[StatisticsRow]:
     """Return the row with all calls, then one row for each tool, client or method, most calls first."""
-    costs: dict[str, int] = {}
+    server_tokens: dict[str, int] = {}
     for (server, _), tokens in definitions.items():
-        costs[server] = costs.get(server, 0) + tokens
+        server_tokens[server] = server_tokens.get(server, 0) + tokens
     rows = []
     for (server, name), tally in statistics.sums(subject).items():
-        definition_tokens = definitions.get((server, name)) if subject is Subject.TOOL else costs.get(server)
-        rows.append(
-            _row(
-                subject,
-                mask_text(name),
-                server,
-                tally,
-                definition_tokens if subject is not Subject.METHOD else None,
-            )
-        )
+        definition_tokens: int | None = None
+        if subject is Subject.TOOL:
+            definition_tokens = definitions.get((server, name))
+        elif subject is Subject.CLIENT:
+            definition_tokens = server_tokens.get(server)
+        rows.append(_row(subject, mask_text(name), server, tally, definition_tokens))
     if subject is Subject.TOOL:
         called_tools = {(row.server, row.name) for row in rows}
         unused = CallTally(statistics.times)
@@ -78,12 +74,14 @@ def rows_of(statistics: CallStatistics, subject: Subject, definitions: Definitio
         ALL_REQUESTS if subject is Subject.METHOD else ALL_CALLS,
         "",
         statistics.total(subject),
-        sum(costs.values()) if costs else None,
+        sum(server_tokens.values()) if server_tokens else None,
     )
     return [total_row, *rows]
 
 
-def _row(by: Subject, name: str, server: str, tally: CallTally, definition: int | None) -> StatisticsRow:
+def _row(
+    by: Subject, name: str, server: str, tally: CallTally, definition_tokens: int | None
+) -> StatisticsRow:
     return StatisticsRow(
         by,
         name,
@@ -96,7 +94,7 @@ def _row(by: Subject, name: str, server: str, tally: CallTally, definition: int 
         tally.received,
         tally.sent,
         tally.tokens,
-        definition,
+        definition_tokens,
         tally.seen,
     )
 
@@ -118,8 +116,5 @@ def as_json(rows: Iterable[StatisticsRow]) -> str:
 
 def _harmless(value: object) -> object:
     """Return a cell that spreadsheets do not treat as a formula. Names come from untrusted peers."""
-    return (
-        f"'{value}"
-        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-        else value
-    )
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if is_formula else value

@@ -12,8 +12,7 @@ from mcpdesk.recorder.index.message_heads import Head
 from mcpdesk.recorder.record import Frame
 
 NO_FRAME = NO_ROW = -1
-
-
+"""Value in a column for a frame, or a row, that does not exist."""
 _INITIAL_STATUSES = {
     ExchangeKind.REQUEST: Status.PENDING,
     ExchangeKind.NOTIFICATION: Status.SENT,
@@ -47,7 +46,9 @@ class Table:
         """Seconds that the server took for its last answer, without waiting for clients and people."""
         self.connection: ColumnValues[int] = self._column("q")
         self.label: ColumnValues[int] = self._column("l")
+        """Code of the label; see `labels`."""
         self.revision: ColumnValues[int] = self._column("H")
+        """Position of the revision in `revisions`."""
         self.first: ColumnValues[int] = self._column("q")
         """Frame for which the row was created. It never decreases from row to row."""
         self.request: ColumnValues[int] = self._column("q")
@@ -56,12 +57,13 @@ class Table:
         self.ended: ColumnValues[float] = self._column("d")
         """Unix time of the end. NaN while the exchange is pending."""
         self.size: ColumnValues[int] = self._column("Q")
+        """Size in bytes of all requests and responses."""
         self.request_size: ColumnValues[int] = self._column("Q")
         """Size in bytes of the request, which is part of `size`."""
         self.tokens: ColumnValues[int] = self._column("L")
         """Approximate number of tokens in the result."""
         self.under: ColumnValues[int] = self._column("q")
-        """Row of the call that a notification belongs to. -1 if it has its own line."""
+        """Row of the call that a notification belongs to. `NO_ROW` if it has its own line."""
         self.id: ColumnValues[Id | None] = self._column("")
         self.person_s: dict[int, float] = {}
         """Seconds for which an exchange waited for people, by row. Only rows that waited are included."""
@@ -87,10 +89,11 @@ class Table:
             column.drop(base)
         for row in [row for row in self.person_s if row < base]:
             del self.person_s[row]
-        unused = frozenset(self.labels.keys() - {self.label[row] for row in range(base, len(self))})
-        for code in unused:
+        used_codes = {self.label[row] for row in range(base, len(self))}
+        unused_codes = frozenset(self.labels.keys() - used_codes)
+        for code in unused_codes:
             del self._label_of[self.labels.pop(code)]
-        return unused
+        return unused_codes
 
     def copy(self, row: int, first: int) -> int:
         """Append a copy of a row and return the new number. `first` is the newest frame."""
@@ -108,7 +111,7 @@ class Table:
         self.direction.append(direction if is_first_message else 1 - direction)
         self.server_s.append(0.0)
         self.connection.append(frame.connection)
-        self.label.append(self._label(head.method, head.name) if label is None else label)
+        self.label.append(self._add_label(head.method, head.name) if label is None else label)
         self.revision.append(self.revision_code(head.revision) if head.revision else 0)
         self.first.append(number)
         self.request.append(number if is_first_message else NO_FRAME)
@@ -147,15 +150,17 @@ class Table:
         self.size[row] += size
         self.request_size[row] += size
 
-    def conclude(self, row: int, last: int, size: int) -> None:
-        """End a row with the status and time of its last round `last`. The response has `size` bytes."""
-        self.status[row] = self.status[last]
-        self.ended[row] = self.ended[last]
-        self.server_s[row] = max(self.server_s[row], self.server_s[last])
+    def conclude(self, row: int, last_round: int, size: int) -> None:
+        """End a row with the status and time of row `last_round`. The response of that round has `size`
+        bytes.
+        """
+        self.status[row] = self.status[last_round]
+        self.ended[row] = self.ended[last_round]
+        self.server_s[row] = max(self.server_s[row], self.server_s[last_round])
         self.size[row] += size
-        self.tokens[row] = self.tokens[last]
-        if last in self.person_s:
-            self.person_s[row] = self.person_s.get(row, 0.0) + self.person_s[last]
+        self.tokens[row] = self.tokens[last_round]
+        if last_round in self.person_s:
+            self.person_s[row] = self.person_s.get(row, 0.0) + self.person_s[last_round]
 
     def method(self, row: int) -> str:
         """Return the method of a row."""
@@ -170,7 +175,8 @@ class Table:
         self.revisions.append(revision)
         return len(self.revisions) - 1
 
-    def _label(self, method: str, name: str) -> int:
+    def _add_label(self, method: str, name: str) -> int:
+        """Store a new label and return its code."""
         code = self._label_of[method, name] = self._next_label
         self.labels[code] = (method, name)
         self._next_label += 1

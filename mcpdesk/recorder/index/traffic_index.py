@@ -116,6 +116,7 @@ class Index:
         self.version = 0
         """Number that increases with every change."""
         self._marks: dict[tuple[int, int | str | float], list[HeldMark]] = {}
+        """Marks by connection, and id of the request or method of the notification."""
         self._marks_lock = Lock()
         self._indexed_marks = 0
         """Number of the source's marks that are already in `_marks`."""
@@ -134,7 +135,9 @@ class Index:
         self._source_gaps = source.gaps
         self._found_gaps: list[Gap] = []
         """Gaps of numbered frames that were lost before they were paired."""
-        self._missing = self._summed_gaps = 0
+        self._missing = 0
+        """Number of frames in `_found_gaps`, and in those gaps of the source that were already summed."""
+        self._summed_gaps = 0
 
     def is_available(self, frame: int) -> bool:
         """Return True if all bytes of a frame are available.
@@ -199,15 +202,16 @@ class Index:
                 self._add_remarks()
                 self._add_marks()
                 self._pairing.give_up_closed()
-            changed = (self.paired, len(self.altered)) != old_counts
-            if changed and self._kept_exchanges is not None:
+            has_changed = (self.paired, len(self.altered)) != old_counts
+            if has_changed and self._kept_exchanges is not None:
                 # A running core drops exchanges later, so they must be counted now.
                 self.statistics.update(inf)
             limit, count = self._kept_exchanges, len(self.table)
+            # Up to a quarter more are kept, because dropping copies the remaining rows.
             if limit is not None and count - self.table.base > limit + (limit >> 2):
                 self._pairing.drop(count - limit)
-            self.version += changed
-            return changed
+            self.version += has_changed
+            return has_changed
         finally:
             self._lock.release()
 
@@ -231,7 +235,7 @@ class Index:
         request, response = table.request[number], table.response[number]
         operation = self.operations.get(number)
         if KINDS[table.kind[number]] is ExchangeKind.MALFORMED and not name:
-            name = self._http_line(request if request != NO_FRAME else response)
+            name = self._login_step_line(request if request != NO_FRAME else response)
         return Exchange(
             number,
             KINDS[table.kind[number]],
@@ -281,9 +285,11 @@ class Index:
         The line of a part is that of the first exchange of the operation. The line of a notification is that
         of its call.
         """
-        operation = self.operations.operation_of.get(number)
-        if operation is not None or number < self.table.base:
-            return number if operation is None else operation
+        first_row = self.operations.operation_of.get(number)
+        if first_row is not None:
+            return first_row
+        if number < self.table.base:
+            return number
         call = self.table.under[number]
         return call if call >= self.table.base else number
 
@@ -314,16 +320,16 @@ class Index:
     @property
     def has_cores(self) -> bool:
         """True if the traffic comes from more than one core."""
-        self._note_new_connections()
+        self._examine_new_connections()
         return self._has_cores
 
     @property
     def has_servers(self) -> bool:
         """True if the traffic comes from more than one server."""
-        self._note_new_connections()
+        self._examine_new_connections()
         return len(self._servers_seen) > 1
 
-    def _note_new_connections(self) -> None:
+    def _examine_new_connections(self) -> None:
         """Examine the servers and cores of new connections.
 
         If connections were forgotten, examine all connections.
@@ -353,12 +359,12 @@ class Index:
                 if abs(_start_of(mark) - exchange.started) < _MAX_MARK_DELAY_S
             ]
         # A client may use an id again after its request has ended.
-        ended = inf if exchange.ended is None else exchange.ended + _MAX_MARK_DELAY_S
+        latest = inf if exchange.ended is None else exchange.ended + _MAX_MARK_DELAY_S
         marks = self._marks_of_key(exchange.connection, exchange.id)
         return [
             mark
             for mark in marks
-            if mark.at - mark.held + _MAX_MARK_DELAY_S > exchange.started and mark.at < ended
+            if mark.at - mark.held + _MAX_MARK_DELAY_S > exchange.started and mark.at < latest
         ]
 
     def marks_at(self, row: int) -> list[HeldMark]:
@@ -399,45 +405,47 @@ class Index:
         if exchange.id is None:
             return self._login_remarks.get(exchange.number, [])
         remarks = self._remarks.get((exchange.connection, exchange.id), ())
-        ended = inf if exchange.ended is None else exchange.ended + _MAX_REMARK_DELAY_S
-        return [each for each in remarks if exchange.started - _MAX_MARK_DELAY_S < each.time < ended]
+        earliest = exchange.started - _MAX_MARK_DELAY_S
+        latest = inf if exchange.ended is None else exchange.ended + _MAX_REMARK_DELAY_S
+        return [remark for remark in remarks if earliest < remark.time < latest]
 
     def _add_remarks(self) -> None:
         """Assign new remarks to their exchanges. An exchange with an error becomes malformed."""
         remarks, table = self._source.remarks, self.table
         while self._assigned_remarks < len(remarks):
-            recorded = remarks[self._assigned_remarks]
+            recorded_remark = remarks[self._assigned_remarks]
             self._assigned_remarks += 1
-            if recorded.id is None and recorded.remark.kind != RemarkKind.OAUTH:
+            if recorded_remark.id is None and recorded_remark.remark.kind != RemarkKind.OAUTH:
                 continue
-            row = self._row_of_remark(recorded)
-            if recorded.id is None and row < 0:
+            row = self._row_of_remark(recorded_remark)
+            if recorded_remark.id is None and row < 0:
                 continue  # the step of the login is no longer in memory
-            is_silence = recorded.remark.kind == RemarkKind.NO_ANSWER
-            if is_silence and (row < 0 or not self._pairing.give_up(row, recorded.time, Status.LOST)):
+            pairing = self._pairing
+            is_about_no_answer = recorded_remark.remark.kind == RemarkKind.NO_ANSWER
+            if is_about_no_answer and (
+                row < 0 or not pairing.give_up(row, recorded_remark.time, Status.LOST)
+            ):
                 continue  # the request had already ended
-            if recorded.id is None:
-                self._login_remarks.setdefault(row, []).append(recorded)
+            if recorded_remark.id is None:
+                self._login_remarks.setdefault(row, []).append(recorded_remark)
             else:
-                self._remarks.setdefault((recorded.connection, recorded.id), []).append(recorded)
+                key = recorded_remark.connection, recorded_remark.id
+                self._remarks.setdefault(key, []).append(recorded_remark)
             if row < 0:
                 continue
-            pairing = self._pairing
-            if recorded.remark.kind in (RemarkKind.CODE_RUNS, RemarkKind.CODE_ENDED):
-                pairing.code_runs(row, runs=recorded.remark.kind == RemarkKind.CODE_RUNS)
+            if recorded_remark.remark.kind in (RemarkKind.CODE_RUNS, RemarkKind.CODE_ENDED):
+                pairing.set_code_running(row, is_running=recorded_remark.remark.kind == RemarkKind.CODE_RUNS)
                 continue
-            if recorded.remark.is_fault and not is_silence:
-                is_over = not pairing.give_up(row, recorded.time, Status.MALFORMED)
-                if is_over and not pairing.is_negotiation(row):
-                    table.end(row, recorded.time, Status.MALFORMED)
-            if not (recorded.remark.is_fault and pairing.is_negotiation(row)):
+            if recorded_remark.remark.is_fault and not is_about_no_answer:
+                has_ended = not pairing.give_up(row, recorded_remark.time, Status.MALFORMED)
+                if has_ended and not pairing.is_negotiation(row):
+                    table.end(row, recorded_remark.time, Status.MALFORMED)
+            if not (recorded_remark.remark.is_fault and pairing.is_negotiation(row)):
                 pairing.remarked.add(row)
             self.altered.append(row)
 
     def _add_marks(self) -> None:
-        """End each request that the desk dropped or lost. Do the same if the desk dropped or lost its
-        answer.
-        """
+        """End each request whose message or answer the desk dropped or lost."""
         marks, table, early_marks = self._source.marks, self.table, self._early_marks
         while self._checked_marks < len(marks):
             if (mark := marks[self._checked_marks]).leaves_no_answer:
@@ -453,19 +461,19 @@ class Index:
             elif newest_start <= latest_start:
                 early_marks.append(mark)
 
-    def _row_of_remark(self, recorded: RecordedRemark) -> int:
+    def _row_of_remark(self, recorded_remark: RecordedRemark) -> int:
         """Return the latest row that a remark may belong to, or -1."""
         table = self.table
         start = max(table.base, len(table) - _REMARKED_ROWS)
-        is_silence = recorded.remark.kind == RemarkKind.NO_ANSWER
-        direction = Direction.OUT if recorded.is_question else Direction.IN
-        latest_start = recorded.time + (0.0 if recorded.id is None else _MAX_MARK_DELAY_S)
+        is_about_no_answer = recorded_remark.remark.kind == RemarkKind.NO_ANSWER
+        direction = Direction.OUT if recorded_remark.is_question else Direction.IN
+        latest_start = recorded_remark.time + (0.0 if recorded_remark.id is None else _MAX_MARK_DELAY_S)
         for row in range(len(table) - 1, start - 1, -1):
             if (
-                table.connection[row] == recorded.connection
-                and table.id[row] == recorded.id
+                table.connection[row] == recorded_remark.connection
+                and table.id[row] == recorded_remark.id
                 and table.started[row] <= latest_start
-                and (not is_silence or table.direction[row] == direction)
+                and (not is_about_no_answer or table.direction[row] == direction)
             ):
                 return row
         return -1
@@ -477,12 +485,13 @@ class Index:
         """
         if not self._source.marks:
             return 0.0
-        table, operation = self.table, self.operations.get(row)
+        table = self.table
+        operation = self.operations.get(row)
         round_key = table.label[row], table.direction[row]
-        parts = [] if operation is None else [each for each in operation.rows if each >= table.base]
-        rounds = [row, *(each for each in parts if (table.label[each], table.direction[each]) == round_key)]
-        marked_rows = [each for each in rounds if self._marks_of_key(table.connection[each], table.id[each])]
-        marks = chain.from_iterable(self.marks_of(self._exchange(each)) for each in marked_rows)
+        parts = [] if operation is None else [part for part in operation.rows if part >= table.base]
+        rounds = [row, *(part for part in parts if (table.label[part], table.direction[part]) == round_key)]
+        marked_rows = [part for part in rounds if self._marks_of_key(table.connection[part], table.id[part])]
+        marks = chain.from_iterable(self.marks_of(self._exchange(part)) for part in marked_rows)
         return sum(
             mark.held for mark in marks if FAULT not in mark.how and not mark.how.startswith(_NOTIFICATIONS)
         )
@@ -497,12 +506,12 @@ class Index:
                 self._indexed_marks += 1
         return () if key is None else self._marks.get((connection, key), ())
 
-    def _http_line(self, frame: int) -> str:
+    def _login_step_line(self, frame: int) -> str:
         """Return the HTTP start line of a step of a login. Empty for other frames."""
         note = self._source.note(frame)
-        return (
-            "" if note is None or not note.line.startswith(LOGIN_START_LINES) else note.line.partition("?")[0]
-        )
+        if note is None or not note.line.startswith(LOGIN_START_LINES):
+            return ""
+        return note.line.partition("?")[0]
 
     def part_of(self, number: int, frame: int) -> int | None:
         """Return the position of an exchange's message in a batch, or None if the frame is not a batch."""
@@ -551,7 +560,7 @@ class Index:
 
 
 def _start_of(mark: HeldMark) -> float:
-    """Return the recorded start of a notification, or of a reply, by its mark."""
+    """Return the time in seconds at which the exchange of a held notification or reply begins."""
     return mark.at - mark.held if mark.direction is Direction.IN else mark.at
 
 
@@ -566,15 +575,15 @@ def gaps_in_words(index: Index) -> str:
     if not missing:
         return ""
     reasons = ", ".join(dict.fromkeys(islice((gap.why for gap in gaps if gap.why), _MAX_REASONS)))
-    return _sentence(missing, reasons)
+    return _missing_frames_text(missing, reasons)
 
 
 def gap_in_words(gap: Gap) -> str:
     """Return a sentence about one gap."""
-    return _sentence(gap.frames, gap.why)
+    return _missing_frames_text(gap.frames, gap.why)
 
 
-def _sentence(frames: int, reason: str) -> str:
+def _missing_frames_text(frames: int, reason: str) -> str:
     count = "1 frame is" if frames == 1 else f"{frames:,} frames are"
     return f"{count} missing in the capture{f': {reason}' if reason else ''}"
 

@@ -51,6 +51,7 @@ class View:
     """Lines of an index that match a filter."""
 
     def __init__(self, index: Index, node: Node = EVERYTHING, *, raw: bool = False) -> None:
+        """If `raw`, the lines are frames instead of exchanges."""
         self.raw = raw
         self._index = index
         self._table = index.table
@@ -64,20 +65,28 @@ class View:
         Only the latest are kept.
         """
         self._held_state: tuple[array[int], int] | None = None
-        self._rows = self._base = 0
+        """All lines, and the number of paired frames, when `hold` was called. None if lines are added."""
+        self._rows = 0
+        """Number of rows that were tested or dropped."""
         self._frames = 0
+        """Number of frames that were searched or dropped."""
+        self._base = 0
+        """Oldest row that was not dropped at the last update."""
         self._altered = len(index.altered)
+        """Number of changes in `Index.altered` that were handled."""
         self._marks = len(index.marks)
+        """Number of marks that were handled."""
         self._includes_notifications = not _negates(node)
         """True if a call is also shown when one of its notifications matches.
 
         False for filters with `not`.
         """
-        self._by_folded: set[int] = set()
+        self._lines_of_notifications: set[int] = set()
         """Lines that are shown because one of their notifications matches."""
-        self._span_starts = [self._begun_before(time() - span) for span in self._matcher.spans]
+        self._span_starts = [self._first_row_since(time() - span) for span in self._matcher.spans]
         """For each time span of the filter: the first row that was within the span at the last test."""
-        self._pace_seen = 0
+        self._tested_slow_version = 0
+        """Version of the limits of slow calls at the last test."""
 
     @property
     def lines(self) -> Sequence[int]:
@@ -139,18 +148,18 @@ class View:
                 raise
             return True  # another thread dropped these rows; the next call continues after them
         if self._matcher.depends_on_marks and not self._held_state:
-            self._review_marked()
+            self._retest_marked()
         if self._matcher.depends_on_clock and not self._held_state:
-            self._review([row for row in self._index.pending()[-_MAX_RETESTED_ROWS:] if row < self._rows])
+            self._retest([row for row in self._index.pending()[-_MAX_RETESTED_ROWS:] if row < self._rows])
         if (
-            self._matcher.depends_on_pace
+            self._matcher.depends_on_slow_limits
             and not self._held_state
-            and self._pace_seen != self._index.slow_version
+            and self._tested_slow_version != self._index.slow_version
         ):
-            self._pace_seen = self._index.slow_version
-            self._review(self._latest_rows())
-        for number, span in enumerate(self._matcher.spans if not self._held_state else ()):
-            self._retest_aged(number, time() - span, deadline)
+            self._tested_slow_version = self._index.slow_version
+            self._retest(self._latest_rows())
+        for span_index, span in enumerate(self._matcher.spans if not self._held_state else ()):
+            self._retest_aged(span_index, time() - span, deadline)
         return old_state != (len(self._lines), self._rows, self._altered)
 
     def _latest_rows(self) -> list[int]:
@@ -158,73 +167,78 @@ class View:
         lines = [] if self.raw else self._lines[-_LATEST_ROWS:]
         return sorted({*lines, *range(max(self._table.base, self._rows - _LATEST_ROWS), self._rows)})
 
-    def _begun_before(self, moment: float) -> int:
+    def _first_row_since(self, moment: float) -> int:
         """Return the first row that began at or after a time."""
         started = self._table.started
         return bisect_left(started, moment, lo=self._table.base)
 
-    def _retest_aged(self, number: int, moment: float, deadline: float) -> None:
-        """Test the rows again that have left a time span of the filter since the last test."""
+    def _retest_aged(self, span_index: int, moment: float, deadline: float) -> None:
+        """Test the rows again that have left a time span of the filter since the last test.
+
+        `moment` is the Unix time in seconds at which the span begins now.
+        """
         started, base = self._table.started, self._table.base
-        row = max(self._span_starts[number], base)
+        row = max(self._span_starts[span_index], base)
         while row < self._rows and started[row] < moment and perf_counter() < deadline:
             line = row if self.raw else self._index.line_of(row)
             folded_rows = [] if self.raw else self._index.folded_in(line)
-            self._by_folded.discard(line)
-            self._review([each for each in {line, row, *folded_rows} if base <= each < self._rows])
+            self._lines_of_notifications.discard(line)
+            self._retest([each for each in {line, row, *folded_rows} if base <= each < self._rows])
             row += 1
-        self._span_starts[number] = row
+        self._span_starts[span_index] = row
 
     def _drop(self) -> None:
         """Remove lines that the index has dropped."""
-        base, frame = self._table.base, self._index.first_frame
+        base, first_frame = self._table.base, self._index.first_frame
         if base <= self._base:
             return
         self._base = base
-        self._rows, self._frames = max(self._rows, base), max(self._frames, frame)
+        self._rows = max(self._rows, base)
+        self._frames = max(self._frames, first_frame)
         self._altered = max(self._altered, self._index.altered.base)
-        del self._lines[: bisect_left(self._lines, frame if self.raw else base)]
-        self._by_folded = {line for line in self._by_folded if line >= base}
+        del self._lines[: bisect_left(self._lines, first_frame if self.raw else base)]
+        self._lines_of_notifications = {line for line in self._lines_of_notifications if line >= base}
         for needle in self._matcher.needles:
-            needle.frames.difference_update([each for each in needle.frames if each < frame])
+            needle.frames.difference_update([frame for frame in needle.frames if frame < first_frame])
 
     def _step(self) -> bool:
         """Handle one block of frames, and the rows that begin in it.
 
         Return False if nothing was left to do.
         """
-        has_more = self._held_state is None and self._review_altered()
-        ready = self._held_state[1] if self._held_state else self._index.paired
-        stop = min((self._frames | _BLOCK_FRAMES - 1) + 1, ready)
+        has_more_altered = self._held_state is None and self._retest_altered()
+        paired_frames = self._held_state[1] if self._held_state else self._index.paired
+        stop = min((self._frames | _BLOCK_FRAMES - 1) + 1, paired_frames)
         if self._matcher.needles and self._index.fetched_until is not None:
             stop = self._index.fetched_until(self._frames, stop)
         if stop <= self._frames:
-            return has_more
+            return has_more_altered
         self._search(self._frames, stop)
         rows = range(self._rows, bisect_left(self._table.first, stop, lo=self._rows))
         matching = self._matcher.keep(rows)
         self._frames, self._rows = stop, rows.stop
-        self._add_rows(matching)
+        self._show_rows(matching)
         return True
 
-    def _add_rows(self, rows: Sequence[int]) -> None:
-        """Test new rows, and show those that match."""
+    def _show_rows(self, rows: Sequence[int]) -> None:
+        """Show the lines of matching rows. Rows of notifications show the line of their call."""
         if self.raw:
             for row in rows:
-                self._show(row)
+                self._show_row(row)
             return
         if not self._index.has_folded:
             self._lines.extend(rows)
             return
-        line_of, under, base, latest = self._index.line_of, self._table.under, self._table.base, NO_ROW
+        line_of, under, base = self._index.line_of, self._table.under, self._table.base
+        latest_call = NO_ROW
         for row in rows:
             call = under[row]
             if call == NO_ROW:
-                self._show(line_of(row))
-            elif call >= base and call != latest and self._includes_notifications:
-                self._by_folded.add(call)
-                self._show(call)
-                latest = call
+                self._show_row(line_of(row))
+            elif call >= base and call != latest_call and self._includes_notifications:
+                self._lines_of_notifications.add(call)
+                self._show_row(call)
+                latest_call = call
 
     def _search(self, start: int, stop: int) -> None:
         """Search frames for the words of the filter. A new frame may also make an earlier row match."""
@@ -249,27 +263,29 @@ class View:
             lower_pieces = [piece.lower() for piece in pieces]
         row_of = self._index.row_of
         for needle in needles:
-            earlier = [frame for frame in needle.scan(start, lower_pieces) if row_of[frame] < self._rows]
-            self._review([row for frame in earlier for row in self._index.rows_of(frame) if row < self._rows])
+            new_frames = needle.scan(start, lower_pieces)
+            earlier_row_frames = [frame for frame in new_frames if row_of[frame] < self._rows]
+            rows = [row for frame in earlier_row_frames for row in self._index.rows_of(frame)]
+            self._retest([row for row in rows if row < self._rows])
 
-    def _review_altered(self) -> bool:
+    def _retest_altered(self) -> bool:
         """Test some changed rows again. Return True if more changed rows must be tested."""
         altered = self._index.altered
         stop = min(self._altered + _BLOCK_FRAMES, len(altered))
         base, changed = self._table.base, set(altered.between(self._altered, stop))
-        self._review([row for row in changed if base <= row < self._rows])
+        self._retest([row for row in changed if base <= row < self._rows])
         self._altered = stop
         return stop < len(altered)
 
-    def _review_marked(self) -> None:
+    def _retest_marked(self) -> None:
         """Test rows with new marks again, because marks are recorded after the messages."""
         marks = self._index.marks
         while self._marks < len(marks):
             mark = marks[self._marks]
             self._marks += 1
-            self._review(self._index.rows_for_mark(mark, self._rows))
+            self._retest(self._index.rows_for_mark(mark, self._rows))
 
-    def _review(self, tested_rows: Sequence[int]) -> None:
+    def _retest(self, tested_rows: Sequence[int]) -> None:
         """Test rows again, together with the other rows of their operations.
 
         Rows that were never tested are skipped.
@@ -279,12 +295,10 @@ class View:
         if not self.raw:
             under = self._table.under
             notification_rows = [row for row in tested_rows if under[row] != NO_ROW]
-            self._add_rows(self._matcher.keep(notification_rows))
-            tested_rows = (
-                [row for row in tested_rows if row not in set(notification_rows)]
-                if notification_rows
-                else tested_rows
-            )
+            self._show_rows(self._matcher.keep(notification_rows))
+            if notification_rows:
+                excluded_rows = set(notification_rows)
+                tested_rows = [row for row in tested_rows if row not in excluded_rows]
         old_rows = self._rows
         operations = [
             (line, [row for row in rows if row < old_rows])
@@ -294,10 +308,10 @@ class View:
             operations = [(row, [row]) for _, rows in operations for row in rows]
         matching = set(self._matcher.keep([row for _, rows in operations for row in rows]))
         for line, rows in operations:
-            if matching.isdisjoint(rows) and line not in self._by_folded:
-                self._hide(line)
+            if matching.isdisjoint(rows) and line not in self._lines_of_notifications:
+                self._hide_row(line)
             else:
-                self._show(line)
+                self._show_row(line)
 
     def _lines_of(self, row: int) -> list[int]:
         """Return the lines that show a row: the row itself or, in raw form, its frames."""
@@ -306,7 +320,7 @@ class View:
         frames, oldest = (self._table.request[row], self._table.response[row]), self._index.first_frame
         return [frame for frame in frames if frame != NO_FRAME and frame >= oldest]
 
-    def _show(self, row: int) -> None:
+    def _show_row(self, row: int) -> None:
         lines = self._lines
         for line in self._lines_of(row):
             if not lines or line > lines[-1]:
@@ -315,7 +329,7 @@ class View:
                 lines.insert(index, line)
                 self.moved.append(line)
 
-    def _hide(self, row: int) -> None:
+    def _hide_row(self, row: int) -> None:
         lines = self._lines
         for line in self._lines_of(row):
             index = bisect_left(lines, line)
@@ -352,9 +366,9 @@ class Needle:
         `start` is the number of the first one. Return the numbers of those with the text.
         """
         text = self.bytes
-        rows = [start + index for index, piece in enumerate(pieces) if text in piece]
-        self.frames.update(rows)
-        return rows
+        frames = [start + index for index, piece in enumerate(pieces) if text in piece]
+        self.frames.update(frames)
+        return frames
 
 
 class Matcher:
@@ -365,7 +379,7 @@ class Matcher:
         self.needles: list[Needle] = []
         self.depends_on_clock = False
         """True if a pending row may begin to match although no message arrives."""
-        self.depends_on_pace = False
+        self.depends_on_slow_limits = False
         """True if a row may match, or no longer match, when the limits of slow calls change."""
         self.spans: list[float] = []
         """Time spans in seconds, measured from the start of a row.
@@ -378,8 +392,10 @@ class Matcher:
         self._table = index.table
         self._operation_of = index.operations.operation_of
         self.keep = self._compile(node)
+        """Function that returns those of the given rows that match."""
 
     def _compile(self, node: Node) -> RowFilter:
+        """Return the function that selects the rows that match a node."""
         match node:
             case All(nodes):
                 return _every([self._compile(part) for part in nodes])
@@ -403,16 +419,11 @@ class Matcher:
             case Field(name, values):
                 return self._field(name, values)
             case About(server, method, is_name):
-                return _every(
-                    [
-                        _by_code(
-                            self._table.connection, lambda number: self._end(number, "server") == server
-                        ),
-                        self._of_calls(
-                            self._by_label(lambda asked, name: canonical(asked) == method and is_name(name))
-                        ),
-                    ]
+                by_server = _by_code(
+                    self._table.connection, lambda number: self._connection_text(number, "server") == server
                 )
+                by_item = self._by_label(lambda sent, name: canonical(sent) == method and is_name(name))
+                return _every([by_server, self._of_calls(by_item)])
 
     def _word(self, text: str) -> RowFilter:
         """Match a text in the frames of a row, or in the name of its peer."""
@@ -456,7 +467,7 @@ class Matcher:
     def _field(self, name: str, values: tuple[str, ...]) -> RowFilter:
         table, index = self._table, self._index
         if name == CORE_FIELD:
-            return self._by_end("core", values)
+            return self._by_connection_field("core", values)
         match name:
             case "method":
                 return self._by_label(lambda method, _: _contains_any(method, values))
@@ -467,7 +478,7 @@ class Matcher:
                     self._by_label(lambda method, name: method in TOOL_CALLS and _contains_any(name, values))
                 )
             case "peer" | "server":
-                return self._by_end(name, values)
+                return self._by_connection_field(name, values)
             case "kind":
                 return _by_code(table.kind, lambda kind: KINDS[kind].value in values)
             case "dir":
@@ -475,7 +486,7 @@ class Matcher:
             case "rev":
                 return lambda rows: [row for row in rows if _contains_any(index.revision(row), values)]
             case "id":
-                return lambda rows: [row for row in rows if _is_id(table.id[row], values)]
+                return lambda rows: [row for row in rows if _is_matching_id(table.id[row], values)]
             case "is":
                 return self._in_state(values)
             case _:
@@ -503,11 +514,14 @@ class Matcher:
             self._table.label, lru_cache(_MAX_CACHED_LABELS)(lambda label: is_match(*labels[label]))
         )
 
-    def _by_end(self, name: str, values: tuple[str, ...]) -> RowFilter:
+    def _by_connection_field(self, name: str, values: tuple[str, ...]) -> RowFilter:
+        """Match the peer, server or core of a row's connection."""
         # Tested each time, because names of peers may become known late.
-        return _by_code(self._table.connection, lambda number: _contains_any(self._end(number, name), values))
+        return _by_code(
+            self._table.connection, lambda number: _contains_any(self._connection_text(number, name), values)
+        )
 
-    def _end(self, connection: int, name: str) -> str:
+    def _connection_text(self, connection: int, name: str) -> str:
         """Return the peer, server or core of a connection, or "" if it is unknown."""
         info = self._index.connections.get(connection)
         return "" if info is None else str(getattr(info, name))
@@ -516,16 +530,16 @@ class Matcher:
         """Match rows that are held at the desk, that were changed, answered or dropped there, or that belong
         to the negotiation."""
         table, index, operation_of = self._table, self._index, self._operation_of
-        tests = [_AT_DESK[value] for value in values if value in _AT_DESK]
-        has_held = "held" in values
+        tests = [_DESK_STATE_TESTS[value] for value in values if value in _DESK_STATE_TESTS]
+        includes_held = "held" in values
         negotiation = STATUSES.index(Status.NEGOTIATION) if Status.NEGOTIATION.value in values else -1
         self.depends_on_marks = self.depends_on_marks or bool(tests)
-        self.depends_on_clock = self.depends_on_clock or has_held
+        self.depends_on_clock = self.depends_on_clock or includes_held
 
         def is_in_state(row: int) -> bool:
             if table.status[operation_of.get(row, row)] == negotiation:
                 return True
-            is_held = has_held and (table.connection[row], table.id[row]) in index.held
+            is_held = includes_held and (table.connection[row], table.id[row]) in index.held
             if is_held and table.ended[row] != table.ended[row]:
                 return True
             return bool(tests) and any(test(mark.how) for mark in index.marks_at(row) for test in tests)
@@ -536,20 +550,20 @@ class Matcher:
         """Match the status of the operation that a row belongs to."""
         table, operation_of = self._table, self._operation_of
         codes = {code for code, status in enumerate(STATUSES) if status.value in values}
-        wants_slow, is_slow = "slow" in values, self._index.is_slow
-        self.depends_on_pace = self.depends_on_pace or wants_slow
+        includes_slow, is_slow = "slow" in values, self._index.is_slow
+        self.depends_on_slow_limits = self.depends_on_slow_limits or includes_slow
 
         def keep(rows: Rows) -> Rows:
             line_rows = [operation_of.get(row, row) for row in rows] if operation_of else rows
             pairs = zip(rows, line_rows, strict=True)
             return [
-                row for row, line in pairs if table.status[line] in codes or (wants_slow and is_slow(line))
+                row for row, line in pairs if table.status[line] in codes or (includes_slow and is_slow(line))
             ]
 
         return keep
 
 
-_AT_DESK: dict[str, Callable[[str], bool]] = {
+_DESK_STATE_TESTS: dict[str, Callable[[str], bool]] = {
     "held": lambda how: FAULT not in how and how != BY_MOCK,
     "changed": lambda how: how.endswith("changed"),
     "answered": lambda how: how.endswith(BY_HAND),
@@ -561,6 +575,8 @@ _AT_DESK: dict[str, Callable[[str], bool]] = {
 
 
 def _every(parts: list[RowFilter]) -> RowFilter:
+    """Match rows that all parts match."""
+
     def keep(rows: Rows) -> Rows:
         for part in parts:
             rows = part(rows)
@@ -570,6 +586,8 @@ def _every(parts: list[RowFilter]) -> RowFilter:
 
 
 def _any(parts: list[RowFilter]) -> RowFilter:
+    """Match rows that at least one part matches."""
+
     def keep(rows: Rows) -> Rows:
         matching = {row for part in parts for row in part(rows)}
         return [row for row in rows if row in matching]
@@ -578,6 +596,8 @@ def _any(parts: list[RowFilter]) -> RowFilter:
 
 
 def _none(part: RowFilter) -> RowFilter:
+    """Match rows that a part does not match."""
+
     def keep(rows: Rows) -> Rows:
         excluded = set(part(rows))
         return [row for row in rows if row not in excluded]
@@ -603,7 +623,7 @@ def _contains_any(text: str, values: tuple[str, ...]) -> bool:
     return any(value in lowered for value in values)
 
 
-def _is_id(identifier: object, values: tuple[str, ...]) -> bool:
+def _is_matching_id(identifier: object, values: tuple[str, ...]) -> bool:
     if isinstance(identifier, str):
         return identifier in values or f'"{identifier}' in values
     return identifier is not None and str(identifier) in values
