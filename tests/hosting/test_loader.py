@@ -194,9 +194,9 @@ def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
             "`def create_context(request)`, `async def lifespan(server)`, "
             "`async def around_call(call, call_next)`",
         ),
-        ("async def lifespan(server): ...", "context.py:1: lifespan is an `async def` with one `yield`"),
-        ("def lifespan(server): yield", "context.py:1: lifespan is an `async def` with one `yield`"),
-        ("def around_call(call, call_next): ...", "context.py:1: around_call is an `async def`"),
+        ("async def lifespan(server): ...", "context.py:1: lifespan must be an `async def` with one `yield`"),
+        ("def lifespan(server): yield", "context.py:1: lifespan must be an `async def` with one `yield`"),
+        ("def around_call(call, call_next): ...", "context.py:1: around_call must be an `async def`"),
         (
             "around_call = 3",
             "context.py: around_call must be a function: write `async def around_call(call, call_next)`",

@@ -112,7 +112,7 @@ async def test_handler_is_named_after_its_file_and_may_ask_for_more_or_less(tmp_
     ("text", "reason", "line"),
     [
         ("\ndef handler(args, context): yield 1", "handler yields", 2),
-        ("async def handler(): ...", "handler takes (args)", 1),
+        ("async def handler(): ...", "handler must take (args)", 1),
         ("NAME = 'no spaces'\nasync def handler(args): ...", "is not a tool name", 2),
         ("\nINPUT_SCHEMA = {'type': 'strin'}\nasync def handler(args): ...", '"type": "object"', 2),
         ("INPUT_SCHEMA = []\nasync def handler(args): ...", "must be a dict, not list", 1),
@@ -133,7 +133,7 @@ async def test_handler_is_named_after_its_file_and_may_ask_for_more_or_less(tmp_
         ),
         (
             "from mcpdesk import tool\n@tool(task='sometimes')\nasync def a(): ...",
-            "task is 'forbidden', 'optional' or 'required', not 'sometimes'",
+            "task must be 'forbidden', 'optional' or 'required', not 'sometimes'",
             3,
         ),
         (

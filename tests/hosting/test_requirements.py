@@ -57,7 +57,7 @@ def test_what_is_installed_serves(tmp_path: Path, source: str) -> None:
         (tool("no-such-package-here>=2"), HINT),
         (tool("msgspec>=99", "no-such-package-here"), "needs msgspec>=99, no-such-package-here, which are"),
         (tool("a b c"), "'a b c' is not a requirement"),
-        (tool(block="# dependencies = 3\n"), "dependencies is a list"),
+        (tool(block="# dependencies = 3\n"), "dependencies must be a list"),
         (tool(block="# dependencies = [\n"), "block cannot be read"),
     ],
 )

@@ -231,7 +231,7 @@ def test_a_skill_over_the_limits_of_the_extension_is_not_published(office: Path)
     with (skill / "film.bin").open("wb") as file:
         os.truncate(file.fileno(), 17 << 20)
     (told,) = read_skills([office / "skills"]).unpublished
-    assert "bytes together; a client need not take more than 16777216" in told.reason
+    assert "bytes together, more than the limit of 16777216 for clients" in told.reason
     (skill / "film.bin").unlink()
     for number in range(509):
         (skill / f"{number}.txt").touch()

@@ -24,7 +24,8 @@ from mcpdesk.settings import (
 )
 
 OWN_FILES = (FILE, *ENV_FILES)
-_NAMES_BY_KIND = {
+"""Files of a server folder that can contain settings."""
+_FORBIDDEN_NAMES_BY_KIND = {
     "of the program itself": "HOME TMPDIR TEMP TMP TERM TERMCAP COLUMNS LINES",
     "programs that are found or started by name": (
         "PATH PATHEXT SHELL EDITOR VISUAL FCEDIT PAGER LESS LESSOPEN LESSCLOSE LESSKEY LESSKEYIN BROWSER "
@@ -56,8 +57,8 @@ _NAMES_BY_KIND = {
         "CURL_CA_BUNDLE AWS_CA_BUNDLE HOSTALIASES LOCALDOMAIN RES_OPTIONS"
     ),
 }
-_NAMES = frozenset(" ".join(_NAMES_BY_KIND.values()).split())
-_PREFIXES_BY_KIND = {
+_FORBIDDEN_NAMES = frozenset(" ".join(_FORBIDDEN_NAMES_BY_KIND.values()).split())
+_FORBIDDEN_PREFIXES_BY_KIND = {
     "settings and folders of the program itself": "MCPDESK_ DZX_ ZYRA_ OTEL_ XDG_ TEXTUAL_ TERMINFO",
     "programs that start others": (
         "SSH_ SUDO_ GIT_ SVN_ CVS_ RSYNC_ DOCKER_ DBUS_ SYSTEMD_ FZF_ ANSIBLE_ HELM_ TF_CLI_ CLOUDSDK_ "
@@ -76,8 +77,8 @@ _PREFIXES_BY_KIND = {
     ),
     "targets of connections, and certificates": "SSL OPENSSL_ RESOLV_ KRB5",
 }
-_PREFIXES = tuple(" ".join(_PREFIXES_BY_KIND.values()).split())
-_SUFFIXES = ("_ASKPASS", "_EDITOR", "_PAGER", "MANPAGER", "_PRELOAD", "_RSH", "_WRAPPER")
+_FORBIDDEN_PREFIXES = tuple(" ".join(_FORBIDDEN_PREFIXES_BY_KIND.values()).split())
+_FORBIDDEN_SUFFIXES = ("_ASKPASS", "_EDITOR", "_PAGER", "MANPAGER", "_PRELOAD", "_RSH", "_WRAPPER")
 
 
 def may_set_variable(name: str) -> bool:
@@ -86,8 +87,12 @@ def may_set_variable(name: str) -> bool:
     Env files may not set a variable that makes other programs load or run code, or connect to another host.
     Such a variable affects every program of the desk, not only the folder's own code.
     """
-    upper = name.upper()
-    return not (upper in _NAMES or upper.startswith(_PREFIXES) or upper.endswith(_SUFFIXES))
+    upper_name = name.upper()
+    return (
+        upper_name not in _FORBIDDEN_NAMES
+        and not upper_name.startswith(_FORBIDDEN_PREFIXES)
+        and not upper_name.endswith(_FORBIDDEN_SUFFIXES)
+    )
 
 
 def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -110,6 +115,7 @@ def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _refusal(setting_value: GivenValue) -> str:
+    """Return a sentence that says why a value is ignored, or "" if the folder may set it."""
     setting = setting_value.setting
     if setting.folder is FolderUse.TIGHTEN:
         looser_policies = [item for item in converted(setting_value) if is_allow_policy(item)]

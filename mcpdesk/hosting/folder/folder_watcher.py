@@ -1,4 +1,4 @@
-"""Wait without polling for changes in a folder. Linux only (inotify)."""
+"""Notification of changes in a folder without polling. Linux only (inotify)."""
 
 from __future__ import annotations
 
@@ -61,13 +61,14 @@ class FolderWatcher:
             if len(watched_folders) > MAX_FOLDERS:
                 raise OSError(f"more than {MAX_FOLDERS:,} folders")
             if self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) < 0:
-                number = ctypes.get_errno()
+                error_number = ctypes.get_errno()
                 if os.path.isdir(path):  # otherwise the folder was removed in the meantime
-                    raise OSError(number, os.strerror(number), path)
+                    raise OSError(error_number, os.strerror(error_number), path)
 
     async def wait_for_change(self) -> None:
         """Wait until something has changed since the last call."""
-        loop, has_change = asyncio.get_running_loop(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        has_change = asyncio.Event()
         loop.add_reader(self._fd, has_change.set)
         try:
             await has_change.wait()

@@ -124,7 +124,7 @@ def load_folder(
         namespace.restore_unchanged()
     importers = _helper_files(loaded)
     merged = without_duplicates(items for path, items in loaded.files.items() if path not in importers)
-    loaded.helpers = tuple(_helpers_warning(loaded, path, user) for path, user in importers.items())
+    loaded.helpers = tuple(_helper_message(loaded, path, user) for path, user in importers.items())
     lists: dict[type, list[Any]] = {
         Tool: loaded.tools,
         Resource: loaded.resources,
@@ -159,7 +159,8 @@ def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
     }
 
 
-def _helpers_warning(loaded: LoadedFolder, path: Path, importer: Path) -> str:
+def _helper_message(loaded: LoadedFolder, path: Path, importer: Path) -> str:
+    """Return the message that the functions of a helper file are not offered."""
     folder, items = loaded.manifest.folder, loaded.files[path]
     names = [name_of(each) for each in items.items] + [each.name for _, each in items.broken]
     location = items.items[0].source if items.items else path.relative_to(folder).as_posix()
@@ -187,7 +188,7 @@ class _FolderLoad(Struct):
                 if len(paths) > MAX_FILES:
                     remarks.append(f"{name}: more than {MAX_FILES} files; the rest is left out")
                 for path in paths[:MAX_FILES]:
-                    if _is_item(kind, path, base):
+                    if _may_define_items(kind, path, base):
                         self.loaded.files[path] = self._read_file(kind, path, base)
         return remarks
 
@@ -218,7 +219,7 @@ class _FolderLoad(Struct):
             source, reason = error_location(error, folder, relative)
             problem = f"{source}: {reason}"
             if not any(each.startswith(problem) for each in self.previous.problems):
-                _log_lines(error, folder, relative, source, reason)
+                _log_author_lines(error, folder, relative, source, reason)
         previous = self.previous
         if previous.create_context or previous.lifespan or previous.around_call:
             loaded.create_context, loaded.around_call = previous.create_context, previous.around_call
@@ -244,21 +245,20 @@ class _FolderLoad(Struct):
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
             lifespan = inspect.unwrap(lifespan)  # may have @asynccontextmanager
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
-            where = f"{location}:{lifespan.__code__.co_firstlineno}"
-            raise RegistrationError("lifespan is an `async def` with one `yield`", where)
+            source = f"{location}:{lifespan.__code__.co_firstlineno}"
+            raise RegistrationError("lifespan must be an `async def` with one `yield`", source)
         if around is not None and not inspect.iscoroutinefunction(around):
-            raise RegistrationError(
-                "around_call is an `async def`", f"{location}:{around.__code__.co_firstlineno}"
-            )
-        loaded.create_context = None if create is None else _create_context(create, location)
+            source = f"{location}:{around.__code__.co_firstlineno}"
+            raise RegistrationError("around_call must be an `async def`", source)
+        loaded.create_context = None if create is None else _awaitable_context(create, location)
         loaded.around_call = around
-        if lifespan is not None:
-            is_same = previous_lifespan is not None and previous_lifespan.function is lifespan
-            loaded.lifespan = (
-                previous_lifespan if is_same else Lifespan(lifespan, location, loaded.manifest.folder)
-            )
+        if lifespan is not None and previous_lifespan is not None and previous_lifespan.function is lifespan:
+            loaded.lifespan = previous_lifespan
+        elif lifespan is not None:
+            loaded.lifespan = Lifespan(lifespan, location, loaded.manifest.folder)
 
     def _read_file(self, kind: str, path: Path, base: Path) -> FileItems:
+        """Read the items of a file below `base`. If that fails, return its previous items."""
         folder = self.loaded.manifest.folder
         previous_items = self.previous.files.get(path, FileItems())
         relative = path.relative_to(folder).as_posix()
@@ -275,11 +275,12 @@ class _FolderLoad(Struct):
         except IMPORT_ERRORS as error:
             source, reason = error_location(error, folder, relative)
             if all((each.source, each.reason) != (source, reason) for _, each in previous_items.broken):
-                _log_lines(error, folder, relative, source, reason)
+                _log_author_lines(error, folder, relative, source, reason)
             is_logged = not isinstance(error, RegistrationError)
             return unreadable_file(previous_items, kind, dashed(name), reason, source, is_logged=is_logged)
 
     def _read_python(self, kind: str, path: Path, location: str) -> FileItems:
+        """Read the items of a Python file. Raises: RegistrationError, or any exception of its code."""
         namespace = self.loaded.namespace
         if "." in path.stem:
             raise RegistrationError("the file name must not contain a dot before .py", location)
@@ -304,14 +305,15 @@ def _files_below(base: Path) -> Iterator[Path]:
                 yield Path(root, name)
 
 
-def _is_item(kind: str, path: Path, base: Path) -> bool:
+def _may_define_items(kind: str, path: Path, base: Path) -> bool:
     """Return True if a file may define items. Python files in subfolders may only be helpers."""
     if path.suffix == ".py":
         return path.parent == base
     return kind == "resource" or (kind == "prompt" and path.suffix in (".md", ".markdown"))
 
 
-def _create_context(function: Any, location: str) -> CreateContext:
+def _awaitable_context(function: Any, location: str) -> CreateContext:
+    """Return an asynchronous version of `create_context`. Raises: RegistrationError for a generator."""
     try:
         return awaitable(function)
     except RegistrationError as error:
@@ -320,13 +322,15 @@ def _create_context(function: Any, location: str) -> CreateContext:
 
 
 def _failing_context(problem: str) -> CreateContext:
+    """Return a `create_context` that raises an error, for a `context.py` that cannot be loaded."""
+
     async def create_context(_request: RequestView) -> Any:
         raise HandlerError(problem)
 
     return create_context
 
 
-def _log_lines(error: BaseException, folder: Path, location: str, source: str, reason: str) -> None:
+def _log_author_lines(error: BaseException, folder: Path, location: str, source: str, reason: str) -> None:
     """Log the lines of a traceback that belong to the author's code.
 
     A RegistrationError is not logged, because its message already names the source line.
@@ -367,10 +371,10 @@ def read_module(file: ModuleFile, kind: str) -> FileItems:
     except resources, which need the decorator.
     """
     items = FileItems()
-    noted_functions = list(_functions_to_offer(file.module, kind))
-    functions = [function for function, _ in noted_functions]
-    for (function, note), fingerprint in zip(noted_functions, file.fingerprints(functions), strict=True):
-        name = _name(note, function, file)
+    offered_functions = list(_functions_to_offer(file.module, kind))
+    functions = [function for function, _ in offered_functions]
+    for (function, note), fingerprint in zip(offered_functions, file.fingerprints(functions), strict=True):
+        name = _item_name(note, function, file)
         try:
             variable_names = _required_variables(note, file)
             items.required_variables |= {
@@ -382,7 +386,7 @@ def read_module(file: ModuleFile, kind: str) -> FileItems:
             items.items.append(replace(item, fingerprint=fingerprint))
         except RegistrationError as error:
             error.source = error.source or file.location(function)
-            items.refuse(_kind(note), name, error)
+            items.refuse(_item_kind(note), name, error)
     items.remarks += _remarks(file, kind, functions)
     items.may_be_helper = not any(
         note_of(each) or _is_async(each) or each.__name__ == "handler" for each in functions
@@ -470,13 +474,15 @@ def _is_own(value: Any, module: ModuleType) -> bool:
     return inspect.isfunction(value) and value.__module__ == module.__name__ and value.__name__ != "<lambda>"
 
 
-def _kind(note: Note) -> str:
+def _item_kind(note: Note) -> str:
+    """Return the kind of the item that a decorator creates."""
     if note.kind == "resource" and "{" in note.uri:
         return "template"
     return "tool" if note.kind == "handler" else note.kind
 
 
-def _name(note: Note, function: Function, file: ModuleFile) -> str:
+def _item_name(note: Note, function: Function, file: ModuleFile) -> str:
+    """Return the name of an item, or the URI of a resource."""
     if note.kind == "resource":
         return note.uri
     stem = file.path.rpartition("/")[2].removesuffix(".py")
@@ -523,19 +529,19 @@ def _check_extras(item: Item) -> None:
         raise RegistrationError(f"_meta or annotations: {error.message}") from None
 
 
+def _builder(kind: str) -> Callable[[ModuleFile, Function, Note, str], Item]:
+    """Return the function that makes an item of a kind of decorator."""
+    if kind in ("tool", "handler"):
+        return typed_tool if kind == "tool" else handler_tool
+    # Imported here, because most folders have only tools.
+    from mcpdesk.hosting.folder.module_items import typed_prompt, typed_resource
+
+    return typed_resource if kind == "resource" else typed_prompt
+
+
 OFFER_ADVICE = {
     "tool": "write a function",
     "prompt": "write a function",
     "resource": "decorate a function with @resource",
 }
-
-
-def _builder(kind: str) -> Callable[[ModuleFile, Function, Note, str], Item]:
-    if kind in ("tool", "handler"):
-        return typed_tool if kind == "tool" else handler_tool
-    from mcpdesk.hosting.folder.module_items import (  # imported here because most folders have only tools
-        typed_prompt,
-        typed_resource,
-    )
-
-    return typed_resource if kind == "resource" else typed_prompt
+"""Advice about a file that offers nothing, by kind of item."""

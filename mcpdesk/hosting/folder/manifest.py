@@ -30,7 +30,9 @@ NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
 SCHEMA_URL = "https://raw.githubusercontent.com/mcpdesk/mcpdesk/main/docs/mcp.schema.json"
 SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
+"""Regular expression for a scope."""
 KEY_SOURCES = ("secret_env", "jwks_file", "jwks_url")
+"""Fields of `auth.jwt`, of which exactly one must be set."""
 MAX_LEEWAY_S = 600
 CHOICES = {"theme": "light, dark", "approvals": ", ".join(Policy)}
 """For each setting with a fixed set of values, the text that lists these values in messages."""
@@ -173,7 +175,7 @@ def read_manifest(folder: Path) -> Manifest:
         text = _read_text(path)
     except FileNotFoundError:
         return Manifest(folder=folder, name=_name_of(folder))
-    file = msgspec.structs.asdict(_check(_parse(text, path), text, path))
+    file = msgspec.structs.asdict(_checked_file(_parsed_object(text, path), text, path))
     return Manifest(**{**file, "name": file["name"] or _name_of(folder)}, folder=folder, text=text)
 
 
@@ -198,10 +200,10 @@ def readable_settings(folder: Path) -> dict[str, Any] | None:
     text = ""
     try:
         text = _read_text(path)
-        data = _parse(text, path)
-        if not data.keys() <= frozenset(_keys(ManifestFile)):
+        data = _parsed_object(text, path)
+        if not data.keys() <= frozenset(_known_keys(ManifestFile)):
             return None  # the key may be a misspelt `settings`
-        return _check({"settings": data.get("settings", {})}, text, path).settings
+        return _checked_file({"settings": data.get("settings", {})}, text, path).settings
     except FileNotFoundError:
         return {}
     except ManifestError:
@@ -229,6 +231,7 @@ def _read_text(path: Path) -> str:
 
 
 def _existing_folder(folder: Path) -> Path:
+    """Return the absolute path of a folder. Raises: ManifestError if it does not exist."""
     resolved = folder.expanduser().resolve()
     if resolved.is_dir():
         return resolved
@@ -241,16 +244,18 @@ def _existing_folder(folder: Path) -> Path:
 
 
 def _neighbours(folder: Path) -> list[str]:
+    """Return the names of the folders next to a folder."""
     try:
         return [each.name for each in folder.parent.iterdir() if each.is_dir()]
     except OSError:
         return []
 
 
-def _parse(text: str, path: Path) -> dict[str, Any]:
+def _parsed_object(text: str, path: Path) -> dict[str, Any]:
+    """Parse a text as a JSON object. Raises: ManifestError for invalid JSON or a duplicate key."""
     import json
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
         for key in members if len(members) < len(pairs) else ():
             if sum(each == key for each, _ in pairs) > 1:
@@ -259,7 +264,7 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
         return members
 
     try:
-        data = json.loads(text, object_pairs_hook=unique)
+        data = json.loads(text, object_pairs_hook=unique_members)
     except json.JSONDecodeError as error:
         raise ManifestError(f"not JSON: {error.msg}", str(path), None, error.lineno, error.colno) from error
     except RecursionError as error:
@@ -269,9 +274,10 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
     return data
 
 
-def _check(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
+def _checked_file(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
+    """Check all keys and values of a parsed file. Raises: ManifestError for the first error."""
     refuse = partial(_error_at, text, path)
-    for section_path, part, allowed_keys in _parts(data):
+    for section_path, part, allowed_keys in _objects_with_known_keys(data):
         for key in part:
             if key not in allowed_keys:
                 hint = suggestion(key, allowed_keys, f"allowed: {', '.join(allowed_keys)}")
@@ -282,7 +288,7 @@ def _check(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
         file = msgspec.convert(data, ManifestFile)
     except msgspec.ValidationError as error:
         message, value_path = complaint_and_path(error)
-        steps = _path_of(data, value_path)
+        steps = _invalid_value_path(data, value_path)
         choices = next((CHOICES[step] for step in steps if step in CHOICES), "")
         raise refuse(in_plain_words(message, choices), *steps) from error
     if file.name and not re.fullmatch(NAME, file.name):
@@ -306,12 +312,13 @@ def _check(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
 
 
 def _error_at(text: str, path: Path, message: str, *steps: Step) -> ManifestError:
+    """Create an error about the value at a path in the file."""
     key = next((step for step in reversed(steps) if isinstance(step, str)), "")
     detail = f"{path_text(steps)}: {message}" if steps else message
     return ManifestError(detail, str(path), key, *position_of(text, *steps))
 
 
-def _path_of(data: dict[str, Any], text: str) -> tuple[Step, ...]:
+def _invalid_value_path(data: dict[str, Any], text: str) -> tuple[Step, ...]:
     """Return the path of a value in an error message of msgspec, which writes `[...]` for keys."""
     prefix, placeholder, suffix = text.partition("[...]")
     steps = path_steps(prefix)
@@ -320,12 +327,14 @@ def _path_of(data: dict[str, Any], text: str) -> tuple[Step, ...]:
     parent: Any = data
     for step in steps:
         parent = parent[step]
-    return next(
-        ((*steps, key, *path_steps(suffix)) for key in parent if _is_wrong(steps, {key: parent[key]})), steps
-    )
+    for key, value in parent.items():
+        if _is_invalid(steps, {key: value}):
+            return (*steps, key, *path_steps(suffix))
+    return steps
 
 
-def _is_wrong(steps: tuple[Step, ...], part: Any) -> bool:
+def _is_invalid(steps: tuple[Step, ...], part: Any) -> bool:
+    """Return True if a file that has only `part`, at a path, would be invalid."""
     for step in reversed(steps):
         part = {step: part}
     try:
@@ -335,24 +344,27 @@ def _is_wrong(steps: tuple[Step, ...], part: Any) -> bool:
     return False
 
 
-def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, Any], list[str]]]:
+def _objects_with_known_keys(
+    data: dict[str, Any],
+) -> Iterator[tuple[tuple[Step, ...], dict[str, Any], list[str]]]:
     """Yield each object of the file that allows only known keys: its path, the object, and these keys."""
-    yield (), data, _keys(ManifestFile)
-    auth, modes, icons = (data.get(key) for key in ("auth", "modes", "icons"))
+    yield (), data, _known_keys(ManifestFile)
+    auth, modes, icons = data.get("auth"), data.get("modes"), data.get("icons")
     sections: list[tuple[tuple[Step, ...], Any, list[str]]] = [
-        (("auth",), auth, _keys(Auth)),
-        (("publish",), data.get("publish"), _keys(Publish)),
+        (("auth",), auth, _known_keys(Auth)),
+        (("publish",), data.get("publish"), _known_keys(Publish)),
         (("settings",), data.get("settings"), list(settings.BY_NAME)),
     ]
     if isinstance(auth, dict):
-        sections.append((("auth", "jwt"), auth.get("jwt"), _keys(Jwt)))
+        sections.append((("auth", "jwt"), auth.get("jwt"), _known_keys(Jwt)))
         tools = auth.get("tools")
         if isinstance(tools, dict):
-            sections += [(("auth", "tools", name), needs, _keys(Needs)) for name, needs in tools.items()]
+            needs_keys = _known_keys(Needs)
+            sections += [(("auth", "tools", name), needs, needs_keys) for name, needs in tools.items()]
     if isinstance(modes, dict):
-        sections += [(("modes", name), mode, _keys(Mode)) for name, mode in modes.items()]
+        sections += [(("modes", name), mode, _known_keys(Mode)) for name, mode in modes.items()]
     if isinstance(icons, list):
-        sections += [(("icons", index), icon, _keys(Icon)) for index, icon in enumerate(icons)]
+        sections += [(("icons", index), icon, _known_keys(Icon)) for index, icon in enumerate(icons)]
     for steps, part, allowed_keys in sections:
         if isinstance(part, dict):
             yield steps, part, allowed_keys
@@ -363,10 +375,12 @@ def suggestion(name: str, candidates: Iterable[str], default: str = "") -> str:
     import difflib
 
     matches = difflib.get_close_matches(name, candidates, n=1)
-    return f"; did you mean {matches[0]}?" if matches else default and f"; {default}"
+    if matches:
+        return f"; did you mean {matches[0]}?"
+    return f"; {default}" if default else ""
 
 
-def _keys(part: type[Struct]) -> list[str]:
+def _known_keys(part: type[Struct]) -> list[str]:
     return list(part.__struct_encode_fields__)
 
 
@@ -408,7 +422,7 @@ def _check_publish(publish: Publish, refuse: Refuse) -> None:
         message = f"{publish.name[:80]!r} is not allowed; write one like io.github.ada/profiles"
         raise refuse(message, "publish", "name")
     for key in ("repository", "bundle"):
-        if (url := getattr(publish, key)) and not _is_web(url):
+        if (url := getattr(publish, key)) and not _is_web_url(url):
             raise refuse(f"{url[:80]!r} is not allowed; {_URL_RULE}", "publish", key)
 
 
@@ -421,10 +435,10 @@ def _check_auth(auth: Auth, refuse: Refuse) -> None:
                 raise refuse("needs auth.jwt, which defines how tokens are checked", "auth", key)
         return
     _check_jwt(auth.jwt, refuse)
-    if auth.resource and not _is_web(auth.resource):
+    if auth.resource and not _is_web_url(auth.resource):
         raise refuse("must be an address like https://h.example/mcp/name", "auth", "resource")
     for url in auth.authorization_servers:
-        if not _is_web(url):
+        if not _is_web_url(url):
             raise refuse(f"{url!r} is not allowed; {_URL_RULE}", "auth", "authorization_servers")
     if auth.authorization_servers and not (auth.jwt.issuer and auth.audiences):
         reason = "tokens of other issuers or for other audiences would be accepted"
@@ -448,7 +462,7 @@ def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
         fault = f"{', '.join(unusable_algorithms)} cannot be used without {missing_field}"
     if fault:
         raise refuse(fault, "auth", "jwt", "algorithms")
-    if jwt.jwks_url and not _is_web(jwt.jwks_url, with_query=True):
+    if jwt.jwks_url and not _is_web_url(jwt.jwks_url, with_query=True):
         raise refuse(_URL_RULE, "auth", "jwt", "jwks_url")
     if not 0 <= jwt.leeway_s <= MAX_LEEWAY_S:
         fault = f"0 to {MAX_LEEWAY_S} are allowed, not {jwt.leeway_s:g}"
@@ -468,7 +482,7 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
             raise refuse(f"{scope!r} is not a scope; allowed: {allowed}", "auth")
 
 
-def _is_web(url: str, with_query: bool = False) -> bool:
+def _is_web_url(url: str, with_query: bool = False) -> bool:
     """Return True for an https URL, or an http URL of this machine.
 
     The URL must have neither user nor fragment, and may have a query only if `with_query`.
@@ -502,6 +516,7 @@ class _Member(NamedTuple):
     start: int
     """Offset of the key in an object, or of the value in a list."""
     value: int
+    """Offset of the value."""
 
 
 def position_of(text: str, *steps: Step) -> TextPosition:
@@ -512,51 +527,53 @@ def position_of(text: str, *steps: Step) -> TextPosition:
     import json
 
     decoder = json.JSONDecoder()
-    position, value = None, _skip(text, 0)
+    start: int | None = None
+    value_start = _skip_space(text, 0)
     for step in steps:
         # Of duplicate keys, the parser uses the last one.
-        members = [each for each in _members(text, value, decoder) if each.step == step]
+        members = [each for each in _members(text, value_start, decoder) if each.step == step]
         if not members:
             break
-        position, value = members[-1].start, members[-1].value
-    if position is None:
+        start, value_start = members[-1].start, members[-1].value
+    if start is None:
         return TextPosition()
-    return TextPosition(text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position))
+    return TextPosition(text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
 
 
 def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
     """Yield the members of the object or list at `start`. Yield nothing for any other value."""
-    kind = text[start : start + 1]
-    if kind not in ("{", "["):
+    bracket = text[start : start + 1]
+    if bracket not in ("{", "["):
         return
-    offset = _skip(text, start + 1)
+    offset = _skip_space(text, start + 1)
     index = 0
     while text[offset : offset + 1] not in ("}", "]", ""):
         member_start: int = offset
         step: Step = index
-        if kind == "{":
+        if bracket == "{":
             step, offset = decoder.raw_decode(text, offset)
-            offset = _skip(text, _skip(text, offset) + 1)  # after the colon
+            offset = _skip_space(text, _skip_space(text, offset) + 1)  # after the colon
         yield _Member(step, member_start, offset)
         _, offset = decoder.raw_decode(text, offset)
-        offset = _skip(text, offset)
+        offset = _skip_space(text, offset)
         if text[offset : offset + 1] == ",":
-            offset = _skip(text, offset + 1)
+            offset = _skip_space(text, offset + 1)
         index += 1
 
 
-def _skip(text: str, offset: int) -> int:
+def _skip_space(text: str, offset: int) -> int:
+    """Return the offset of the first character that is not white space."""
     match = _SPACE.match(text, offset)
     return match.end() if match else offset
 
 
-_WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "float": "a number",
+_TYPE_WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "float": "a number",
           "array": "a list", "object": "an object", "null": "null"}  # fmt: skip
 
 
 def in_plain_words(message: str, choices: str = "") -> str:
     """Rewrite a message of msgspec in plain words. `choices` lists the allowed values of an enum."""
-    text = re.sub(r"`(\w+)( \| null)?`", lambda match: _WORDS.get(match[1], match[1]), message)
+    text = re.sub(r"`(\w+)( \| null)?`", lambda match: _TYPE_WORDS.get(match[1], match[1]), message)
     text = text.replace("Expected", "must be", 1).replace("Object missing required field", "lacks the key")
     if message.startswith("Invalid enum value"):
         return f"{message.removeprefix('Invalid enum value ')} is not allowed; allowed: {choices}"

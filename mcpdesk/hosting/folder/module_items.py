@@ -137,7 +137,7 @@ def typed_tool(file: ModuleFile | BuiltIn, function: Function, note: Note, name:
         while_planning=note.while_planning,
         requires_jwt=note.requires_jwt,
         scopes=note.scopes,
-        mirrored=_mirrored(signature.input_schema, location),
+        mirrored=_mirrored_arguments(signature.input_schema, location),
         **_common_fields(note, signature, location),
     )
 
@@ -155,6 +155,8 @@ def _common_fields(note: Note, signature: CallSignature, location: str) -> dict[
 
 
 def _handler(function: Callable[..., Awaitable[Any]], signature: CallSignature) -> Handler:
+    """Return a handler that converts the arguments of a call, if necessary, and calls the function."""
+
     async def call(arguments: dict[str, Any], context: Context) -> Any:
         return await function(**signature.bind(arguments, context))
 
@@ -174,7 +176,7 @@ def _check_tool_name(name: str) -> None:
 
 def _task_support(note: Note) -> str:
     if note.task not in ("", "optional", "required"):
-        raise RegistrationError(f"task is 'forbidden', 'optional' or 'required', not {note.task!r}")
+        raise RegistrationError(f"task must be 'forbidden', 'optional' or 'required', not {note.task!r}")
     if note.asks_first and not note.task:
         raise RegistrationError("asks_first needs a tool that can be a task: use task='optional'")
     return note.task
@@ -183,15 +185,14 @@ def _task_support(note: Note) -> str:
 def _check_patterns(signature: CallSignature, location: str) -> None:
     """Check regular expressions in the schemas, because JSON Schema may not support Python's syntax."""
     for schema in (signature.input_schema, signature.output_schema):
-        if (
-            schema is not None
-            and "'pattern'" in (pattern_text := repr(schema))
-            and re.search(PYTHON_ONLY_PATTERN, pattern_text)
-        ):
+        schema_text = "" if schema is None else repr(schema)
+        has_patterns = "'pattern'" in schema_text
+        if schema is not None and has_patterns and re.search(PYTHON_ONLY_PATTERN, schema_text):
             _check_schema("the schema", schema, location)
 
 
 def _check_schema(subject: str, schema: dict[str, Any], location: str) -> None:
+    """Check that a JSON Schema can be used. `subject` names it in the error. Raises: RegistrationError."""
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:
@@ -205,11 +206,11 @@ def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) ->
     _check_tool_name(name)
     async_function = awaitable(function)
     values = vars(file.module)
-    input_schema = _schema(file, "INPUT_SCHEMA", values.get("INPUT_SCHEMA", {"type": "object"}))
+    input_schema = _checked_schema(file, "INPUT_SCHEMA", values.get("INPUT_SCHEMA", {"type": "object"}))
     output = values.get("OUTPUT_SCHEMA")
     parameter_count = len(inspect.signature(function).parameters)
     if parameter_count not in (1, 2, 3):
-        raise RegistrationError("handler takes (args), (args, context) or (args, context, ctx)")
+        raise RegistrationError("handler must take (args), (args, context) or (args, context, ctx)")
 
     async def call(arguments: dict[str, Any], context: Context) -> Any:
         if context.claims is not None:
@@ -224,25 +225,25 @@ def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) ->
             values.get("DESCRIPTION") or inspect.getdoc(function) or inspect.getdoc(file.module) or ""
         ),
         title=str(values.get("TITLE", "")),
-        output_schema=None if output is None else _schema(file, "OUTPUT_SCHEMA", output),
+        output_schema=None if output is None else _checked_schema(file, "OUTPUT_SCHEMA", output),
         annotations=dict(values.get("ANNOTATIONS", {})),
         requires_jwt=bool(values.get("REQUIRES_JWT") or values.get("SCOPES")),
-        scopes=_scopes(values.get("SCOPES", ())),
-        mirrored=_mirrored(input_schema, f"{file.path}:{file.line_of('INPUT_SCHEMA')}"),
+        scopes=_checked_scopes(values.get("SCOPES", ())),
+        mirrored=_mirrored_arguments(input_schema, f"{file.path}:{file.line_of('INPUT_SCHEMA')}"),
         source=file.location(function),
     )
 
 
-def _scopes(value: Any) -> tuple[str, ...]:
-    scopes = (
-        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else (value,)
-    )
+def _checked_scopes(value: Any) -> tuple[str, ...]:
+    """Return the scopes in `SCOPES`, which is a text or a list of texts. Raises: RegistrationError."""
+    scopes = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not all(isinstance(each, str) for each in scopes):
         raise RegistrationError("SCOPES must be a text or a list of texts")
     return scopes
 
 
-def _mirrored(schema: dict[str, Any], location: str) -> tuple[MirroredArgument, ...]:
+def _mirrored_arguments(schema: dict[str, Any], location: str) -> tuple[MirroredArgument, ...]:
+    """Return the arguments that HTTP headers repeat. Raises: RegistrationError for an invalid header name."""
     if "x-mcp-header" not in repr(schema):
         return ()
     from mcpdesk.protocol.headers import mirrored_arguments
@@ -253,7 +254,8 @@ def _mirrored(schema: dict[str, Any], location: str) -> tuple[MirroredArgument, 
         raise RegistrationError(str(error), location) from error
 
 
-def _schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:
+def _checked_schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:
+    """Return the schema that a module assigns to `name`. Raises: RegistrationError if it is invalid."""
     location = f"{file.path}:{file.line_of(name)}"
     if not isinstance(schema, dict):
         raise RegistrationError(f"{name} must be a dict, not {type(schema).__name__}", location)
@@ -296,16 +298,15 @@ def typed_resource(
         "annotations": note.annotations,
         **_common_fields(note, signature, location),
     }
-    suggest = completers(_by_variable(note.complete, template), template.variables, location)
+    completions = _completions_by_variable(note.complete, template)
+    variable_completers = completers(completions, template.variables, location)
     if template.variables:
-        return ResourceTemplate(uri_template=note.uri, completers=suggest, **fields)
+        return ResourceTemplate(uri_template=note.uri, completers=variable_completers, **fields)
     return Resource(uri=note.uri, **fields)
 
 
-def _by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
-    """Return completions by variable. If the template has only one variable, the author need not name the
-    variable.
-    """
+def _completions_by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
+    """Return completions by variable. If the template has only one variable, the author need not name it."""
     if complete is None or isinstance(complete, Mapping):
         return complete or {}
     return {template.variables[0] if len(template.variables) == 1 else "": complete}
@@ -356,10 +357,10 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
 
 def _enum_completers(properties: Mapping[str, dict[str, Any]]) -> dict[str, Completer]:
     """Return completers for the parameters whose type hints list all values."""
-    sets = {name: schema.get("enum", ()) for name, schema in properties.items()}
+    allowed_values = {name: schema.get("enum", ()) for name, schema in properties.items()}
     return {
         name: choice_completer(values)
-        for name, values in sets.items()
+        for name, values in allowed_values.items()
         if values and all(isinstance(each, str) for each in values)
     }
 

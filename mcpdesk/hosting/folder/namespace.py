@@ -27,7 +27,9 @@ from msgspec import Struct
 from mcpdesk.hosting.folder.file_items import digest
 
 ROOT = "mcpdesk_folders"
+"""Package in `sys.modules` that contains the packages of all folders."""
 OUTSIDE_NAMES = sys.stdlib_module_names | {"mcpdesk"}
+"""Names of modules that are never searched for in a folder."""
 
 _numbers = count(1)
 
@@ -70,6 +72,7 @@ class Namespace:
         self.prefix = f"{ROOT}.{re.sub(r'[^A-Za-z0-9_]', '_', folder.name)}_{next(_numbers)}"
         self.sources: dict[str, SourceFile] = {}
         self._unloaded: dict[str, tuple[ModuleType, SourceFile]] = {}
+        """Modules that `refresh` unloaded, until `restore_unchanged` restores or drops them."""
         self._builtins = {**vars(builtins), "__import__": self._import}
         _FINDER.namespaces[self.prefix] = self
         sys.modules[self.prefix] = _package(self.prefix, folder)
@@ -90,7 +93,7 @@ class Namespace:
             source = self.sources.pop(name)
             if module is not None:
                 self._unloaded[name] = module, source
-                _unbind(name)
+                _unbind_from_package(name)
 
     def restore_unchanged(self) -> None:
         """Restore unloaded modules that were not loaded again. Modules of deleted files stay unloaded."""
@@ -98,7 +101,7 @@ class Namespace:
             if name not in sys.modules and source.path.is_file():
                 sys.modules[name] = module
                 self.sources[name] = source
-                _bind(name, module)
+                _bind_in_package(name, module)
         self._unloaded.clear()
 
     def load(self, path: Path) -> ModuleType:
@@ -150,7 +153,7 @@ class Namespace:
         tree, code = _compiled(data, path)
         module.__dict__["__builtins__"] = self._builtins
         exec(code, module.__dict__)
-        imported_paths = frozenset(self._imports_of(tree, path))
+        imported_paths = frozenset(self._imported_files_of(tree, path))
         self.sources[module.__name__] = SourceFile(path, tree, digest(data), imported_paths)
 
     def _import(
@@ -161,6 +164,7 @@ class Namespace:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
+        """Import a module for the folder's code. Replaces `__import__` in this code."""
         folder = self._folder_of(name, (globals or {}).get("__file__")) if level == 0 else None
         if folder is None:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
@@ -179,19 +183,20 @@ class Namespace:
         candidates = (importer_folder, self.folder / "src", self.folder)
         return next((each for each in candidates if _has_module(each, top_name)), None)
 
-    def _imports_of(self, tree: ast.Module, path: Path) -> Iterator[Path]:
+    def _imported_files_of(self, tree: ast.Module, path: Path) -> Iterator[Path]:
         """Yield the files of the folder that are named in a file's import statements."""
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    yield from self._files(self._folder_of(alias.name, str(path)), alias.name)
+                    yield from self._module_files(self._folder_of(alias.name, str(path)), alias.name)
             elif isinstance(node, ast.ImportFrom):
                 module = node.module or ""
                 folder = path.parents[node.level - 1] if node.level else self._folder_of(module, str(path))
                 for alias in node.names:
-                    yield from self._files(folder, f"{module}.{alias.name}".strip("."))
+                    yield from self._module_files(folder, f"{module}.{alias.name}".strip("."))
 
-    def _files(self, folder: Path | None, name: str) -> Iterator[Path]:
+    def _module_files(self, folder: Path | None, name: str) -> Iterator[Path]:
+        """Yield the existing files of a module and its parent packages. None of them if `folder` is None."""
         parts = name.split(".") if folder is not None else ()
         for part in parts:
             assert folder is not None
@@ -201,8 +206,9 @@ class Namespace:
             )
 
     def _outdated_modules(self, outdated: Iterable[Path]) -> list[str]:
+        """Return the names of the modules that `refresh` must unload."""
         changed_paths = {
-            source.path for source in self.sources.values() if _digest_of(source.path) != source.digest
+            source.path for source in self.sources.values() if _current_digest(source.path) != source.digest
         }.union(outdated)
         while True:
             importers = {
@@ -245,29 +251,34 @@ class _Finder:
 
 
 def _package(name: str, folder: Path | None = None) -> ModuleType:
+    """Create an empty package whose modules are in a folder."""
     module = ModuleType(name)
     module.__path__ = [] if folder is None else [str(folder)]
     return module
 
 
 def _has_module(folder: Path, name: str) -> bool:
+    """Return True if a folder contains a Python file, or a subfolder with Python files, of this name."""
     subfolder = folder / name
     return (folder / f"{name}.py").is_file() or (subfolder.is_dir() and any(subfolder.glob("*.py")))
 
 
-def _bind(name: str, module: ModuleType) -> None:
+def _bind_in_package(name: str, module: ModuleType) -> None:
+    """Set a module as an attribute of its package."""
     parent, _, leaf = name.rpartition(".")
     if parent in sys.modules:
         setattr(sys.modules[parent], leaf, module)
 
 
-def _unbind(name: str) -> None:
+def _unbind_from_package(name: str) -> None:
+    """Remove the attribute of a package for a module."""
     parent, _, leaf = name.rpartition(".")
     if parent in sys.modules:
         vars(sys.modules[parent]).pop(leaf, None)
 
 
-def _digest_of(path: Path) -> str:
+def _current_digest(path: Path) -> str:
+    """Return the hash of a file's content, or "" if the file cannot be read."""
     try:
         return digest(path.read_bytes())
     except OSError:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MAX_FILES = 500
+"""Maximum number of files that are searched."""
 MAX_BYTES = 1 << 20
 """Maximum number of bytes searched in one file."""
 _VARIABLE_READ = re.compile(

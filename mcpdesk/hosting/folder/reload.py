@@ -71,12 +71,15 @@ def apply(
     server.description = manifest.description
     server.instructions = manifest.instructions
     server.website_url = manifest.website_url
-    server.public_name, server.repository = manifest.publish.name, manifest.publish.repository
+    server.public_name = manifest.publish.name
+    server.repository = manifest.publish.repository
     server.icons = tuple(to_builtins(icon) for icon in manifest.icons)
     server.folder = manifest.folder
-    server.problems, server.helpers = loaded.problems, loaded.helpers
+    server.problems = loaded.problems
+    server.helpers = loaded.helpers
     server.create_context = loaded.create_context
-    server.lifespan, server.around_call = loaded.lifespan, loaded.around_call
+    server.lifespan = loaded.lifespan
+    server.around_call = loaded.around_call
     tools, clashes = _with_built_in(loaded.tools, built_in)
     changes = [
         _replace(
@@ -118,6 +121,9 @@ def _replace(registry: Registry[T], items: Iterable[T], unavailable: Iterable[Un
 
 
 def _with_built_in(own_tools: list[Tool], built_in: Iterable[Tool]) -> tuple[list[Tool], list[Unavailable]]:
+    """Add the built-in tools whose names the folder does not use. Return all tools, and the other built-in
+    tools with reasons.
+    """
     by_name = {tool.name: tool for tool in own_tools}
     tools, clashes = list(own_tools), []
     for tool in built_in:
@@ -143,6 +149,7 @@ def listed(names: Sequence[str]) -> str:
 DEBOUNCE_MS = 200
 """Milliseconds in which changes are collected into one report."""
 POLL_MS = 300
+"""Milliseconds between two comparisons of the files, if the operating system reports no changes."""
 STEP_MS = 100
 """Milliseconds between two reads of collected changes by the watcher's thread."""
 COLLECT_MS = 1_000

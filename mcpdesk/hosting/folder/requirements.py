@@ -76,7 +76,7 @@ def script_requirements(data: bytes) -> list[str]:
     lines = match[1].decode("utf-8", "replace").splitlines() if match is not None else []
     texts = tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("dependencies is a list of texts")
+        raise ValueError("dependencies must be a list of texts")
     return texts
 
 

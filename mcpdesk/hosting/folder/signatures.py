@@ -50,10 +50,11 @@ class CallSignature(Struct, frozen=True):
     context_name: str
     """Name of the parameter that receives the context, or "" if the function has none."""
     converter: type[msgspec.Struct]
+    """Type to which JSON arguments are converted. It has one field for each parameter."""
     takes_json: bool = False
     """True if all arguments are texts or booleans. Once checked, they need no conversion."""
     defaults: Mapping[str, Callable[[], Any]] = {}
-    """Parameter -> function that creates the default in its `Field(...)`. Python does not apply it."""
+    """Functions that create the defaults in `Field(...)`, by parameter. Python does not apply them."""
 
     def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Convert arguments that the input schema accepts to keyword arguments for one call.
@@ -83,7 +84,7 @@ def read_signature(function: Callable[..., Any], location: str, with_output: boo
 
     Raises: RegistrationError with the name of a parameter that cannot be expressed as JSON.
     """
-    hints = _hints(function, location)
+    hints = _type_hints(function, location)
     doc = read_docstring(function.__doc__)
     parameters = dict(inspect.signature(function).parameters)
     context_name = _context_name(function, parameters, hints, location)
@@ -103,12 +104,12 @@ def read_signature(function: Callable[..., Any], location: str, with_output: boo
         kw_only=True,
         forbid_unknown_fields=True,
     )
-    schema = _input_schema(converter, fields, parameters, location)
+    input_schema = _input_schema(converter, fields, parameters, location)
     for name, make_default in defaults.items():
-        schema["properties"][name] |= _default(make_default())
-    output = _output_schema(hints.get("return", Any), location) if with_output else None
+        input_schema["properties"][name] |= _default_member(make_default())
+    output_schema = _output_schema(hints.get("return", Any), location) if with_output else None
     takes_json = not defaults and all(_without_metadata(hint) in (str, bool) for hint in fields.values())
-    return CallSignature(doc, schema, output, context_name, converter, takes_json, defaults)
+    return CallSignature(doc, input_schema, output_schema, context_name, converter, takes_json, defaults)
 
 
 def _bad_argument(complaint: str) -> BadArgument:
@@ -125,7 +126,8 @@ def _without_metadata(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def _hints(function: Callable[..., Any], location: str) -> dict[str, Any]:
+def _type_hints(function: Callable[..., Any], location: str) -> dict[str, Any]:
+    """Return the type hints of a function. Raises: RegistrationError if they cannot be evaluated."""
     from mcpdesk.server.calls.context import Context
 
     module_globals = getattr(function, "__globals__", {})
@@ -226,15 +228,15 @@ def _input_schema(
     location: str,
 ) -> dict[str, Any]:
     try:
-        schema = schema_of(converter)
+        input_schema = schema_of(converter)
     except HintError as error:
         raise RegistrationError(f"{_schema_problem(fields, error)}; {HANDLER_HINT}", location) from error
-    properties: dict[str, Any] = schema.get("properties", {})
+    properties: dict[str, Any] = input_schema.get("properties", {})
     for name, parameter in parameters.items():
         properties[name].pop("default", None)
         if parameter.default is not NO_DEFAULT and parameter.default is not None:
-            properties[name] |= _default(parameter.default)
-    return schema
+            properties[name] |= _default_member(parameter.default)
+    return input_schema
 
 
 def _schema_problem(fields: Mapping[str, Any], error: HintError) -> str:
@@ -246,7 +248,8 @@ def _schema_problem(fields: Mapping[str, Any], error: HintError) -> str:
     return f"the parameters have no JSON Schema: {error}"
 
 
-def _default(value: Any) -> dict[str, Any]:
+def _default_member(value: Any) -> dict[str, Any]:
+    """Return the member `default` of a schema, or no member if the value has no JSON form."""
     try:
         return {"default": msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))}
     except (TypeError, ValueError):

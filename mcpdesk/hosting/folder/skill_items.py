@@ -48,7 +48,7 @@ class SkillSet(Struct, frozen=True):
     def with_names(self, tool: Tool) -> Tool:
         """Return the tool InvokeSkill with the names of the skills in its description."""
         names = sorted(self.descriptions)
-        lines = [_line(name, self.descriptions[name]) for name in names[:MAX_NAMED_SKILLS]]
+        lines = [_skill_line(name, self.descriptions[name]) for name in names[:MAX_NAMED_SKILLS]]
         if len(names) > MAX_NAMED_SKILLS:
             lines.append(
                 f"and {len(names) - MAX_NAMED_SKILLS} more; an unknown name is answered with all of them"
@@ -97,12 +97,12 @@ def read_skills(bases: Sequence[Path]) -> SkillSet:
     return replace(skills, entries=tuple(entries), unpublished=tuple(unpublished))
 
 
-def _line(name: str, description: str) -> str:
-    words = " ".join(description.split())
-    cut_text = (
-        words if len(words) <= MAX_DESCRIPTION_LENGTH else f"{words[: MAX_DESCRIPTION_LENGTH - 1].rstrip()}…"
-    )
-    return f"- {name}: {cut_text}" if cut_text else f"- {name}"
+def _skill_line(name: str, description: str) -> str:
+    """Return the line about a skill in the description of InvokeSkill."""
+    shown_text = " ".join(description.split())
+    if len(shown_text) > MAX_DESCRIPTION_LENGTH:
+        shown_text = f"{shown_text[: MAX_DESCRIPTION_LENGTH - 1].rstrip()}…"
+    return f"- {name}: {shown_text}" if shown_text else f"- {name}"
 
 
 def _entry(folder: Path, files: SkillFiles, source: str) -> SkillEntry:
@@ -113,10 +113,10 @@ def _entry(folder: Path, files: SkillFiles, source: str) -> SkillEntry:
     if len(files) > skill_entries.MAX_FILES:
         message = f"it has more than {skill_entries.MAX_FILES} files, the limit for clients"
         raise RegistrationError(message, source)
-    total = sum(status.st_size for _, status in files)
-    if total > skill_entries.MAX_BYTES:
-        message = f"its files have {total} bytes together; a client need not take more than"
-        raise RegistrationError(f"{message} {skill_entries.MAX_BYTES}", source)
+    total_bytes = sum(status.st_size for _, status in files)
+    if total_bytes > skill_entries.MAX_BYTES:
+        limit = f"the limit of {skill_entries.MAX_BYTES} for clients"
+        raise RegistrationError(f"its files have {total_bytes} bytes together, more than {limit}", source)
     try:
         fields = verbatim_fields(files[0][0].read_bytes().decode(), source)
     except UnicodeDecodeError:
@@ -156,15 +156,16 @@ def _resources(folder: Path, files: SkillFiles) -> tuple[Resource, ...]:
 def _resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> Resource:
     location = path.relative_to(folder).as_posix()
     source = f"skills/{folder.name}/{location}"
-    head = _header_fields(path, source) if location == SKILL and status.st_size <= SKILL_BYTES else {}
+    has_readable_header = location == SKILL and status.st_size <= SKILL_BYTES
+    header = _header_fields(path, source) if has_readable_header else {}
     mime_type = mime_type_of(path)
     stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
     return Resource(
         uri=uri_of(folder.name, location),
         name=folder.name if location == SKILL else f"{folder.name}/{location}",
         reader=_reader(path, root, mime_type),
-        title=head.get("title", ""),
-        description=head.get("description", ""),
+        title=header.get("title", ""),
+        description=header.get("description", ""),
         mime_type=mime_type,
         size=status.st_size,
         source=source,

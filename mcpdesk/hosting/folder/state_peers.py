@@ -63,13 +63,13 @@ class StatePeers:
         if self._socket is None:
             return  # another core of this process listens; they share the files in memory
         self._server = await asyncio.start_unix_server(self._accept, sock=self._socket.listener)
-        running = partial(rendezvous.state_points, self._folder, self._state)
-        for pid, point in (await asyncio.to_thread(running)).items():
+        sockets = await asyncio.to_thread(rendezvous.state_points, self._folder, self._state)
+        for pid, socket_path in sockets.items():
             with suppress(OSError):  # the process has ended
-                reader, writer = await asyncio.open_unix_connection(point)
+                reader, writer = await asyncio.open_unix_connection(socket_path)
                 writer.write(f"{os.getpid()}\n".encode())
-                self._on_peer(pid, writer)
-                self._start(self._follow(reader, writer), writer)
+                self._add_peer(pid, writer)
+                self._start_reading(self._follow(reader, writer), writer)
 
     def notify_peers(self) -> None:
         """Notify the other processes that this process has changed the files."""
@@ -96,28 +96,31 @@ class StatePeers:
             await asyncio.to_thread(self._socket.leave)
 
     def _listen(self) -> rendezvous.ListeningSocket | None:
+        """Open the socket of this process. None if this process already listens on it."""
         rendezvous.private_folder()
         return rendezvous.listen(rendezvous.state_point(self._folder, self._state))
 
-    def _start(self, reading: Coroutine[Any, Any, None], writer: asyncio.StreamWriter) -> None:
+    def _start_reading(self, reading: Coroutine[Any, Any, None], writer: asyncio.StreamWriter) -> None:
+        """Start a task that reads from the connection of `writer`."""
         task = asyncio.create_task(reading)
         self._tasks[task] = writer
         task.add_done_callback(self._tasks.pop)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._start(self._handshake(reader, writer), writer)
+        self._start_reading(self._handshake(reader, writer), writer)
 
     async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read the process id of a new peer, then follow its notifications."""
         try:
             async with asyncio.timeout(GREETING_TIMEOUT_S):
                 pid = int(await reader.readline())
         except (OSError, ValueError):  # a peer may connect only to see if this process runs
             writer.close()
             return
-        self._on_peer(pid, writer)
+        self._add_peer(pid, writer)
         await self._follow(reader, writer)
 
-    def _on_peer(self, pid: int, writer: asyncio.StreamWriter) -> None:
+    def _add_peer(self, pid: int, writer: asyncio.StreamWriter) -> None:
         is_known = pid in self.pids
         self._peers[writer] = pid
         if not is_known:
@@ -146,6 +149,7 @@ class FolderPeers:
         self._journal = journal
         self._state = state
         self._peers: dict[str, StatePeers] = {}
+        """Other processes by name of the server."""
         self._reload_queue = SerialQueue(HostedFolder.reload_state)
         self._is_closed = False
 

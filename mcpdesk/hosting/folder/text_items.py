@@ -23,7 +23,9 @@ _log = logging.getLogger(__name__)
 MAX_COMPARED_BYTES = 1 << 20
 """Maximum size in bytes of a file whose content is compared to find changes."""
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
+"""Place in a prompt that an argument replaces, such as `{{topic}}`."""
 WITH_FRONT_MATTER = frozenset({".md", ".markdown", ".mdx", ".txt"})
+"""Suffixes of files that may begin with front matter."""
 MIME_TYPES = {
     ".md": "text/markdown", ".markdown": "text/markdown", ".mdx": "text/markdown", ".txt": "text/plain",
     ".json": "application/json", ".jsonl": "application/jsonl", ".yaml": "application/yaml",
@@ -34,7 +36,9 @@ MIME_TYPES = {
 }  # fmt: skip
 TEXT_TYPES = re.compile(r"text/.*|application/(json|jsonl|yaml|toml|xml|javascript|sql)|.*\+(json|xml)")
 PROMPT_KEYS = ("name", "title", "description", "arguments")
+"""Known keys in the front matter of a prompt."""
 ARGUMENT_KEYS = ("name", "title", "description", "required", "choices")
+"""Allowed keys of an argument in this front matter."""
 
 
 def read_resource_file(path: Path, folder: Path, name: str) -> FileItems:
@@ -53,7 +57,7 @@ def read_prompt_file(path: Path, folder: Path, name: str) -> FileItems:
     relative = path.relative_to(folder).as_posix()
     items = FileItems()
     try:
-        text = _text(path.read_bytes())
+        text = _utf8_text(path.read_bytes())
         if text is None:
             raise RegistrationError("a prompt must be UTF-8 text", f"{relative}:1")
         document = read_document(text, relative)
@@ -67,7 +71,7 @@ def _resource(path: Path, folder: Path, name: str, location: str) -> Resource:
     size = path.stat().st_size
     is_small = size <= MAX_COMPARED_BYTES
     data = path.read_bytes() if is_small else b""
-    text = _text(data) if data else None
+    text = _utf8_text(data) if data else None
     document = TextDocument("") if text is None else _document(path, text, location)
     fields = document.fields
     name = text_of(fields, "name", location) or name
@@ -120,6 +124,7 @@ def _document(path: Path, text: str, location: str) -> TextDocument:
 
 
 def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]) -> Prompt:
+    """Create a prompt from a document, and add warnings about the document to `remarks`."""
     fields = document.fields
     name = text_of(fields, "name", location) or name
     placeholders = list(dict.fromkeys(PLACEHOLDER.findall(document.body)))
@@ -141,7 +146,7 @@ def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]
         title=text_of(fields, "title", location),
         description=text_of(fields, "description", location),
         arguments=arguments,
-        completers=_choices(fields.get("arguments", ()), location),
+        completers=_choice_completers(fields.get("arguments", ()), location),
         source=f"{location}:1",
         fingerprint=fingerprint,
     )
@@ -176,7 +181,7 @@ def _argument(value: Any, location: str) -> PromptArgument:
     )
 
 
-def _choices(value: Any, location: str) -> dict[str, Completer]:
+def _choice_completers(value: Any, location: str) -> dict[str, Completer]:
     """Return a completer for each argument for which the front matter lists the values."""
     completers: dict[str, Completer] = {}
     for argument in value:
@@ -200,10 +205,11 @@ def _add_remarks(
     """Add remarks about unknown arguments and misspelt keys."""
     import difflib
 
-    declared_names = [item.name for item in arguments]
-    for item in placeholders:
-        if item not in declared_names:
-            remarks.append(f"{location}: {{{{{item}}}}} is not an argument of {name} and stays unchanged")
+    declared_names = [argument.name for argument in arguments]
+    for placeholder in placeholders:
+        if placeholder not in declared_names:
+            text = f"{{{{{placeholder}}}}} is not an argument of {name} and stays unchanged"
+            remarks.append(f"{location}: {text}")
     for key in document.fields:
         matches = difflib.get_close_matches(key, PROMPT_KEYS, n=1) if key not in PROMPT_KEYS else []
         if matches:
@@ -227,11 +233,11 @@ def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
 def text_or_bytes(data: bytes, mime_type: str) -> str | bytes:
     """Return the content of a file as text if its type and bytes allow this."""
     may_be_text = TEXT_TYPES.fullmatch(mime_type.partition(";")[0].strip())
-    text = _text(data) if may_be_text else None
+    text = _utf8_text(data) if may_be_text else None
     return data if text is None else text
 
 
-def _text(data: bytes) -> str | None:
+def _utf8_text(data: bytes) -> str | None:
     """Return the bytes as text, or None if they are not UTF-8."""
     try:
         return None if b"\0" in data else data.decode("utf-8-sig")
@@ -240,6 +246,7 @@ def _text(data: bytes) -> str | None:
 
 
 def _fingerprint(path: Path, data: bytes) -> str:
+    """Return a text that changes with the content. Without `data`, the file's size and time are used."""
     if data:
         return digest(data)
     status = path.stat()
