@@ -33,11 +33,11 @@ class CallbackReports:
         self._folders = folders
         self._start_chore = start_chore
 
-    def observe(self, name: str, state: ServerState) -> None:
+    def observe(self, server: str, state: ServerState) -> None:
         """Report callbacks of a server from now on."""
-        state.on_callback = partial(self._on_callback, name)
-        state.notify_person = partial(self._notify_person, name)
-        state.log_to_clients = partial(self._notify_clients, name)
+        state.on_callback = partial(self._on_callback, server)
+        state.notify_person = partial(self._notify_person, server)
+        state.log_to_clients = partial(self._notify_clients, server)
 
     def report_missed(self, subscriber: Subscriber) -> None:
         """Notify a newly connected client of the callbacks that fired while it was disconnected."""
@@ -54,15 +54,15 @@ class CallbackReports:
         except StorageError as error:
             self._journal.log("error", "callback", str(error), "", subscriber.server)
 
-    def _notify_person(self, name: str, message: str) -> None:
-        self._journal.notify(f"{name}: {message}", Severity.ERROR, "logs")
+    def _notify_person(self, server: str, message: str) -> None:
+        self._journal.notify(f"{server}: {message}", Severity.ERROR, "logs")
 
-    def _notify_clients(self, name: str, level: str, data: Any) -> list[str]:
-        return self._services.subscriptions.log(name, level, "callback", data)
+    def _notify_clients(self, server: str, level: str, data: Any) -> list[str]:
+        return self._services.subscriptions.log(server, level, "callback", data)
 
-    def _on_callback(self, name: str, callback: Callback, has_fired: bool) -> None:
-        self._services.subscriptions.resource_updated(name, f"callback://{callback.id}")
+    def _on_callback(self, server: str, callback: Callback, has_fired: bool) -> None:
+        self._services.subscriptions.resource_updated(server, f"callback://{callback.id}")
         if has_fired:
-            self._journal.log("notice", "callback", callback.message, "", name)
-            message = f"Callback {callback.id} of {name}: {callback.message}"
+            self._journal.log("notice", "callback", callback.message, "", server)
+            message = f"Callback {callback.id} of {server}: {callback.message}"
             self._journal.keep_notice(Notice(0, message, Severity.INFO, "activity/callbacks"))

@@ -1,4 +1,4 @@
-"""Create the recording of a core, and notify the person when its capture file fails or recovers."""
+"""Creation of the recording of a core, and reports to the person when its capture file fails or recovers."""
 
 from __future__ import annotations
 
@@ -32,25 +32,26 @@ def recording_for(plan: HostPlan, journal: Journal) -> Recording:
 
 async def watch_capture(recording: Recording, journal: Journal) -> None:
     """Report failures and recoveries of the capture file until cancelled."""
-    loop, has_worked = asyncio.get_running_loop(), asyncio.Event()
-    recording.on_work = lambda: call_soon_safely(loop, has_worked.set)
-    last_failure, reported_frames = "", 0
+    loop = asyncio.get_running_loop()
+    has_work = asyncio.Event()
+    recording.on_work = lambda: call_soon_safely(loop, has_work.set)
+    last_failure, reported_missing = "", 0
     while True:
         failure = recording.failing
         if failure and not last_failure:
             journal.notify(f"{failure[0].upper()}{failure[1:]}: frames are kept in memory", Severity.ERROR)
         missing_frames = recording.missing
-        if not failure and (last_failure or missing_frames > reported_frames):
+        if not failure and (last_failure or missing_frames > reported_missing):
             message = f"nothing is missing ({recording.path})"
-            if missing_frames > reported_frames:
+            if missing_frames > reported_missing:
                 message = f"{recording.error}; it continues in {recording.path}"
-            severity = Severity.WARNING if missing_frames > reported_frames else Severity.INFO
+            severity = Severity.WARNING if missing_frames > reported_missing else Severity.INFO
             journal.notify(f"The capture is written again: {message}", severity)
-            reported_frames = missing_frames
+            reported_missing = missing_frames
         last_failure = failure
-        has_worked.clear()
+        has_work.clear()
         if recording.is_resting and not last_failure:
-            await has_worked.wait()
+            await has_work.wait()
         await asyncio.sleep(CHECK_S)
 
 

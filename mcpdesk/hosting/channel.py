@@ -81,7 +81,8 @@ class HostedDialogue:
         self.closed: float | None = None
         """Unix time when the dialogue ended, or None while it is open."""
         self.conversation = conversation
-        conversation.principal, conversation.connection = principal, self.connection
+        conversation.principal = principal
+        conversation.connection = self.connection
         conversation.on_terms = self._on_terms
         self.accept = self.conversation.accept
         self.accept_message: Accept = self.conversation.accept_message
@@ -129,7 +130,7 @@ class HostedDialogue:
         return any(call.pauses for call in self.conversation.running)
 
     def end_awaiting(self) -> None:
-        """End the calls that wait for an answer, since the client has left."""
+        """End the calls that wait for an answer, because the client has disconnected."""
         for call in self.conversation.running:
             if call.pauses:
                 call.end(CLIENT_LEFT)
@@ -213,6 +214,7 @@ class HostedDialogue:
         self._announce(terms.revision.name)
 
     def _announce(self, revision: str = "", closed: float | None = None) -> None:
+        """Record the data of this connection. `revision` is the new revision, or "" if it is unchanged."""
         self._revision = revision or self._revision
         conversation = self.conversation
         self._recorder.connect(
@@ -269,9 +271,9 @@ class FrameChannel:
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._is_open = True
-        self._promised = 0
-        """Bytes reserved for large answers that are not written yet. The function `write` counts the bytes
-        that it has received.
+        self._reserved_bytes = 0
+        """Bytes reserved for large answers that were not passed to `write` yet. Afterwards, `write` counts
+        them.
         """
 
     @property
@@ -326,17 +328,18 @@ class FrameChannel:
             if self._sent_bytes >= MAX_BURST_BYTES or monotonic() > self._drain_time:
                 self.must_drain = True
             if not self._is_flush_due:
-                self._schedule()
+                self._schedule_flush()
 
     def flush(self) -> None:
         """Record and write the queued frames."""
         self._is_flush_due = False
         if frames := self._queued_frames:
-            self._queued_frames, self._sent_bytes = [], 0
+            self._queued_frames = []
+            self._sent_bytes = 0
             phases, self._phases = self._phases, {}
             self._record(self.connection, Direction.OUT, frames, (), None, phases)
-            if self._promised:
-                self._promise(-self._promised)
+            if self._reserved_bytes:
+                self._change_reservation(-self._reserved_bytes)
             self._write(frames)
 
     async def drain(self) -> None:
@@ -360,14 +363,15 @@ class FrameChannel:
     async def reserve(self, size: int) -> None:
         """Wait until memory for an answer of this size in bytes is available. Raises: AnswerRefused."""
         if self._is_open:
-            await UNREAD.reserve(size, self._promise)
+            await UNREAD.reserve(size, self._change_reservation)
 
-    def _promise(self, size: int) -> None:
+    def _change_reservation(self, change: int) -> None:
+        """Reserve `change` bytes, or release them if it is negative."""
         if not self._is_open:
             return  # `close` has already released the reservation
-        size = max(size, -self._promised)  # a flush may already have released part of it
-        self._promised += size
-        UNREAD.promise(size)
+        change = max(change, -self._reserved_bytes)  # a flush may already have released part of it
+        self._reserved_bytes += change
+        UNREAD.promise(change)
 
     def keep_alive(self) -> None:
         """Do nothing, because a pipe needs no keep-alive messages."""
@@ -389,7 +393,7 @@ class FrameChannel:
             self._large.bytes -= size
 
     async def drained(self) -> None:
-        """Wait until everything received has been answered."""
+        """Wait until all received requests are answered, and flush the answers."""
         while answer_tasks := [task for task in self._answer_tasks.values() if not task.done()]:
             await asyncio.wait(answer_tasks)
         self.flush()
@@ -397,7 +401,7 @@ class FrameChannel:
     def close(self, reason: str = "connection closed") -> None:
         """End the calls after the peer has disconnected."""
         self.flush()
-        self._promise(-self._promised)
+        self._change_reservation(-self._reserved_bytes)
         self._is_open = False
         UNREAD.wake()
         self._may_write.set()
@@ -412,11 +416,12 @@ class FrameChannel:
             self._queued_frames.append(body)
             if not self._is_flush_due:
                 if len(self._answer_tasks) > 1:
-                    self._schedule()  # answers to other requests may become ready in the same turn
+                    self._schedule_flush()  # answers to other requests may become ready in the same turn
                 else:
                     self.flush()
 
-    def _schedule(self) -> None:
+    def _schedule_flush(self) -> None:
+        """Flush in the next turn of the loop."""
         self._is_flush_due = True
         asyncio.get_running_loop().call_soon(self.flush)
 
@@ -517,17 +522,21 @@ class Pipe(FrameChannel):
         from mcpdesk.transports.replay import LISTEN, ClientState, pending_listener
 
         self.flush()
-        conversation, unfinished_line = self.dialogue.conversation, self._framer.unfinished_line()
+        conversation = self.dialogue.conversation
+        unfinished_line = self._framer.unfinished_line()
         if unfinished_line is None or self._has_unread_results() or conversation.questioned_calls:
             return None
         calls = conversation.running
         if any(call.method != LISTEN for call in calls):
             return None
-        session, client_state = conversation.session, ClientState()
+        client_state = ClientState()
         client_state.rest = unfinished_line
+        session = conversation.session
         if session.opening is not None:
-            client_state.opening, client_state.revision = session.opening, session.terms.revision.name
-            client_state.is_ready, client_state.level = session.phase is Phase.READY, session.requested_level
+            client_state.opening = session.opening
+            client_state.revision = session.terms.revision.name
+            client_state.is_ready = session.phase is Phase.READY
+            client_state.level = session.requested_level
             client_state.subscriptions = dict.fromkeys(session.subscriptions)
         for call in calls:
             client_state.in_flight[call.id] = pending_listener(call.id, call.params)

@@ -74,10 +74,12 @@ class ServerAddress(NamedTuple):
 
 
 class _Client(NamedTuple):
-    """Functions that write the configuration of a client. None if the client lacks the transport."""
+    """Functions that write the configuration of a client. None if the client lacks this transport."""
 
     pipe: Callable[[ServerAddress], str] | None
+    """Writes a configuration in which the client starts a command."""
     url: Callable[[ServerAddress], str] | None
+    """Writes a configuration in which the client connects to a URL."""
     prefers_url: bool = False
 
 

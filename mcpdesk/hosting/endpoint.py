@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 WITHHELD_REASON = "an mcp.json is invalid; the desk and the log show the error"
 HIDDEN_ERROR = "it has an error; the desk and `mcpdesk check` show it"
+"""Public reason for an unavailable tool, without the error message of its code."""
 
 
 def summary_of(dialogue: HostedDialogue) -> ClientSummary:
@@ -86,14 +87,14 @@ class HostedEndpoint:
         """Endpoints of the same server in the modes that clients have requested, by name of the mode."""
         self.past_calls = PastCalls()
         if base is not None:
-            self.dialogues, self.past_calls, self.former_clients = (
-                base.dialogues,
-                base.past_calls,
-                base.former_clients,
-            )
+            self.dialogues = base.dialogues
+            self.past_calls = base.past_calls
+            self.former_clients = base.former_clients
             self.dispatcher.tasks.share(base.dispatcher.tasks)
         self.large = LargeFrames(server)
+        """Size of the large requests in flight."""
         self._in_dialects: dict[str, DialectEndpoint] = {}
+        """This server in the dialects that clients have used, by name of the dialect."""
         self.interceptor: Interceptor | None = None if base is None else base.interceptor
         """Interceptor of messages, or None if it was never active."""
 
@@ -195,7 +196,7 @@ class HostedEndpoint:
         return endpoint
 
     def in_mode(self, view: Server) -> HostedEndpoint:
-        """Return the endpoint that serves a mode.
+        """Return the endpoint that serves a mode. `view` is the server with only the tools of the mode.
 
         This endpoint and the returned one share their dialogues.
         """
@@ -226,7 +227,8 @@ class HostedEndpoint:
 
         Such work is a job, a program, or an operation that waits for a client's answers.
         """
-        services, server_state = self.dispatcher.services, self.server.hosted
+        services = self.dispatcher.services
+        server_state = self.server.hosted
         if server_state is not None and server_state.has_created("programs") and server_state.programs.all():
             return True
         if services.has_created("jobs") and services.jobs.has_unfinished_work:
@@ -276,6 +278,7 @@ class DialectEndpoint:
         self._base = base
         self._dialect = dialect
         self._description = (-1, JSONObject(), b"")
+        """Encoded description, after the version of the tools and the server identity that it is based on."""
 
     @property
     def name(self) -> str:
@@ -309,8 +312,8 @@ class DialectEndpoint:
         """Return the encoded description of the server."""
         server, revision = self._base.server, self._dialect.revision
         identity = self._base.dispatcher.offers.implementation(revision)
-        version, encoded_identity, body = self._description
-        if version != server.tools.version or encoded_identity is not identity:
+        described_version, described_identity, body = self._description
+        if described_version != server.tools.version or described_identity is not identity:
             tools = list(server.tools) if server.tools_enabled else []
             definitions = [shaping.item("tools", WIRE["tools"](tool), revision) for tool in tools]
             document = self._dialect.description(server.name, server.description, server.version, definitions)

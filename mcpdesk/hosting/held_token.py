@@ -49,7 +49,7 @@ class _AcceptedToken(NamedTuple):
     access: Access
 
     @property
-    def lacks(self) -> frozenset[str]:
+    def missing_scopes(self) -> frozenset[str]:
         """Scopes that every request needs and that the token lacks."""
         return self.access.scopes - self.principal.scopes
 
@@ -93,22 +93,22 @@ class DialogueToken:
         """
         future: Future[tuple[str, ...]] = Future()
 
-        def begin() -> None:
+        def start_check() -> None:
             task = asyncio.get_running_loop().create_task(self._verify(text))
             self._checks.add(task)
             task.add_done_callback(lambda task: self._on_check_end(task, needs, future))
 
-        self._run(begin)
+        self._run(start_check)
         return future
 
     def drop(self) -> None:
-        """Forget the token. May be called on any thread."""
+        """Stop using the token. May be called on any thread."""
 
-        def forget() -> None:
+        def remove_token() -> None:
             self._token = None
             self.apply()
 
-        self._run(forget)
+        self._run(remove_token)
 
     def apply(self) -> None:
         """Set the dialogue's principal: that of the token while it is valid, else the anonymous one.
@@ -130,11 +130,11 @@ class DialogueToken:
         if task.cancelled():
             future.cancel()
             return
-        reason = task.exception()
+        error = task.exception()
         if not future.set_running_or_notify_cancel():
             return
-        if reason is not None:
-            future.set_exception(reason)
+        if error is not None:
+            future.set_exception(error)
             return
         token = task.result()
         missing_scopes = tuple(scope for scope in needs if scope not in token.principal.scopes)
@@ -163,12 +163,13 @@ class DialogueToken:
             # whose local variables contain the token.
             log.exception("a token could not be checked")
             raise ValueError("it cannot be checked now") from None
-        if token.lacks:
-            scopes = " ".join(sorted(token.lacks))
+        if token.missing_scopes:
+            scopes = " ".join(sorted(token.missing_scopes))
             raise ValueError(f"it lacks the scope {scopes}, which every request here needs")
         return token
 
     def _end_reason(self, token: _AcceptedToken) -> str:
+        """Return the reason why a token is no longer valid, or "" while it is valid."""
         if token.access is not self._access():
             return RULES_CHANGED
         return EXPIRED if token.principal.has_expired(self._clock()) else ""
@@ -273,6 +274,7 @@ class ClientToken:
             self._check_task.cancel()
 
     def _refuse(self, reason: str) -> None:
+        """Refuse all requests of the client, and report a new reason."""
         self._identify(Principal("open", refused=reason))
         if reason != self._reported_reason:
             self._reported_reason = reason

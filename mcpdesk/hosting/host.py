@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
 """Folders to host, and upstream servers to connect to."""
 MAX_DRAWING_WAIT_S = 1.5
+"""Maximum number of seconds that a core with a screen waits until the screen is drawn."""
 REMOVED_REASON = "its server was removed"
 
 
@@ -83,7 +84,7 @@ class Host:
         self.interceptor = Interceptor()
         """Interceptor of messages. It passes every message on until `made_interceptor` is called."""
         self._intercepted = InterceptedCore(
-            self.recording, notify, self._intercept, self.disconnect, options=plan.feature_options
+            self.recording, notify, self._intercept_clients, self.disconnect, options=plan.feature_options
         )
         if any(plan.feature_options.values()):
             self.made_interceptor()
@@ -97,7 +98,7 @@ class Host:
         self.services.on_running_code = self._record_abandoned_code
         self.folders: dict[str, HostedFolder] = {}
         self._callback_reports = CallbackReports(self.services, self.journal, self.folders, self.start_chore)
-        self.shared: SharedCore | None = self._sharing() if settings.shared else None
+        self.shared: SharedCore | None = self._create_shared_core() if settings.shared else None
         """Connection to other cores with the same state, or None if this core shares nothing."""
         self.hosted_upstreams = HostedUpstreams(
             settings,
@@ -155,7 +156,7 @@ class Host:
         self._drawn = asyncio.Event()
         self._pending_functions: list[Callable[[], object]] = []
 
-    def _sharing(self) -> SharedCore:
+    def _create_shared_core(self) -> SharedCore:
         core = SharingCore(
             self.settings,
             self.journal,
@@ -177,10 +178,10 @@ class Host:
             from mcpdesk.hosting.interception import interceptor_for
 
             self.interceptor = interceptor_for(self._intercepted)
-            self._intercept()
+            self._intercept_clients()
         return self.interceptor
 
-    def _intercept(self) -> None:
+    def _intercept_clients(self) -> None:
         intercept_all(self.by_name, self.interceptor)
 
     @cached_property
@@ -277,8 +278,8 @@ class Host:
         endpoint = self.by_name.get(name) if name else next(iter(self.by_name.values()), None)
         if not mode or endpoint is None or endpoint.server.mode == mode:
             return endpoint
-        if only := endpoint.server.mode:
-            raise UnknownMode(endpoint.name, mode, (only,), only)
+        if only_mode := endpoint.server.mode:
+            raise UnknownMode(endpoint.name, mode, (only_mode,), only_mode)
         return endpoint.in_mode(self.folders[endpoint.name].modes.view(mode))
 
     def endpoints(self) -> list[HostedEndpoint]:
@@ -326,14 +327,15 @@ class Host:
         they are fixed. DeskUserError if two folders have one name, or if a folder lacks the requested mode.
         """
         for folder in self.plan.folders:
-            late = partial(late_settings, self.plan, is_first=not self.folders)
-            self._host_folder(self._read_folder(folder, late if self.plan.withholds_invalid else None))
+            restart_settings = partial(late_settings, self.plan, is_first=not self.folders)
+            hosted = self._read_folder(folder, restart_settings if self.plan.withholds_invalid else None)
+            self._host_folder(hosted)
         for plan in self.plan.upstreams:
             self._load_upstream(plan, self.hosted_upstreams.has_login(plan))
         if self.plan.is_unsure:
-            first, *other_folders = self.folders.values()
+            first_folder, *other_folders = self.folders.values()
             for hosted in other_folders:
-                hosted.hold_back(f"its settings come from {first.folder / FILE}, which has an error")
+                hosted.hold_back(f"its settings come from {first_folder.folder / FILE}, which has an error")
         for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders[1:])):
             self.journal.log("warning", "settings", warning)
         self._refresh_rules()
@@ -441,7 +443,7 @@ class Host:
         return self.http.sign_in_link if self.http is not None and self.http.has_sign_in else None
 
     def screen_drawn(self) -> None:
-        """Note that the screen has drawn the hosted servers. May be called on any thread."""
+        """Continue the start, because the screen has drawn the servers. May be called on any thread."""
         self.call_soon(self._drawn.set)
 
     async def start(self) -> None:

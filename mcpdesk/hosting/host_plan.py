@@ -116,19 +116,17 @@ def plan_for(
         if not withholds_invalid:
             raise
         resolved = resolve(flags, environ, folders[0], manifest_settings)
+    settings = resolved.settings
+    server_names = [*(folder.name for folder in folders), *(upstream.name for upstream in upstreams)]
+    capture = capture_path(settings.state_dir, server_names) if settings.capture else None
     return HostPlan(
         folders=tuple(folders),
-        settings=resolved.settings,
+        settings=settings,
         upstreams=tuple(upstreams),
         origins=dict(resolved.origins),
         http=http,
         may_move=may_move,
-        capture=capture_path(
-            resolved.settings.state_dir,
-            [*(each.name for each in folders), *(each.name for each in upstreams)],
-        )
-        if resolved.settings.capture
-        else None,
+        capture=capture,
         sends_telemetry=True,
         mode=mode,
         withholds_invalid=withholds_invalid,
@@ -155,7 +153,7 @@ def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> 
 
 def ignored_settings(folders: Sequence[Path]) -> list[str]:
     """Return warnings about ignored settings. Only the settings of the first folder take effect."""
-    ignored = []
+    warnings = []
     for folder in folders:
         try:
             manifest = read_manifest(folder)
@@ -165,8 +163,8 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
         values += env_file_settings(folder)
         if names := sorted({each.setting.name for value in values for each in within_rights(value)}):
             subject = f"{', '.join(names)} of {manifest.name}"
-            ignored.append(f"{subject} are ignored: the core uses the settings of the first folder")
-    return ignored
+            warnings.append(f"{subject} are ignored: the core uses the settings of the first folder")
+    return warnings
 
 
 def separate_policies(plan: HostPlan) -> tuple[Settings, dict[str, Policy]]:

@@ -138,8 +138,8 @@ class HostedFolder:
         for helper in self.server.helpers:
             journal.log("info", "server", helper, "", self.server.name)
         for warning in self.warnings:
-            where, _, message = warning.partition(": ")
-            journal.log("warning", "server", message, where, self.server.name)
+            location, _, message = warning.partition(": ")
+            journal.log("warning", "server", message, location, self.server.name)
             if warning in self._refused:
                 journal.keep_notice(Notice(0, f"{name}: {warning}", Severity.WARNING, "logs"))
         if manifest_error is not None:
@@ -155,7 +155,7 @@ class HostedFolder:
         """Read the folder, serve what changed, and report it. Only one call may run at a time."""
         start_time = time.perf_counter()
         self._put_variables(await asyncio.to_thread(self._read_variables, self.folder))
-        name, warnings, lost_tools = self.server.name, self.warnings, self.modes.removed
+        name, old_warnings, removed_modes = self.server.name, self.warnings, self.modes.removed
         try:
             reading, agreed_offer = await asyncio.to_thread(self._read)
             if self._hold_reason:
@@ -168,8 +168,8 @@ class HostedFolder:
                     f"{name}: {error}; the previous version is served", Severity.ERROR, "logs"
                 )
             return OfferChanges()
-        helpers = self.server.helpers
-        problems, old_offer = self.server.problems, definitions(self.server)
+        old_helpers, old_problems = self.server.helpers, self.server.problems
+        old_offer = definitions(self.server)
         changes = self._apply(reading)
         self._code_reads, self._has_reloaded = reading.code_reads, True
         if self._is_awake:
@@ -181,21 +181,21 @@ class HostedFolder:
         if self._loaded.manifest.name != name:
             self._journal.notify(f"{name}: a new name takes effect at the next start", Severity.WARNING)
         for problem in self.server.problems:
-            if problem not in problems:
+            if problem not in old_problems:
                 self._journal.notify(f"{name}: {problem}", Severity.ERROR, "logs")
         for helper in self.server.helpers:
-            if helper not in helpers:
+            if helper not in old_helpers:
                 self._journal.notify(f"{name}: {helper}", Severity.INFO, "logs")
-        for mode in sorted(self.modes.removed - lost_tools):
+        for mode in sorted(self.modes.removed - removed_modes):
             message = f"the mode {mode} no longer exists; clients that use it now receive no tools"
             self._journal.notify(f"{name}: {message}", Severity.WARNING)
-        known_messages = {_without_location(warning) for warning in warnings}
+        known_messages = {_without_location(warning) for warning in old_warnings}
         for warning in self.warnings:
             if _without_location(warning) not in known_messages:
                 self._journal.notify(f"{name}: {warning}", Severity.WARNING, "logs")
-        for each in self._unavailable():
-            if each.name in changes.broken and not each.is_logged:
-                self._journal.log("error", "server", f"{each.name}: {each.reason}", each.source, name)
+        for item in self._unavailable():
+            if item.name in changes.broken and not item.is_logged:
+                self._journal.log("error", "server", f"{item.name}: {item.reason}", item.source, name)
         summary = changes.summary()
         if summary:
             from mcpdesk.protocol.catalogue.contract import contract_changes, contract_part
@@ -207,14 +207,15 @@ class HostedFolder:
             differences = contract_changes(old_offer if agreed_offer is None else agreed_offer, new_offer)
             breaking = [change for change in differences if change.is_breaking]
             message = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
-            other_changes, logged = _also_changed(differences) if agreed_offer is None else "", ""
+            other_changes = _also_changed(differences) if agreed_offer is None else ""
+            logged = ""
             if breaking:
                 count_text = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
-                broken_party = "clients" if agreed_offer is None else LOCK_NAME
+                affected_party = "clients" if agreed_offer is None else LOCK_NAME
                 source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
-                where = f" ({source})" if source else ""
-                broken = f"{name} breaks {broken_party}: {breaking[0]}{where}{count_text}{other_changes}"
-                message = f"{broken} · {message.removeprefix(f'{name} ')}"
+                location = f" ({source})" if source else ""
+                text = f"{name} breaks {affected_party}: {breaking[0]}{location}{count_text}{other_changes}"
+                message = f"{text} · {message.removeprefix(f'{name} ')}"
             elif broken_reason := next(filter(None, map(self._why_broken, changes.broken)), ""):
                 logged = message  # the reason is already in the log
                 message = f"{name}: {broken_reason} · {message.removeprefix(f'{name} ')}"
@@ -233,10 +234,11 @@ class HostedFolder:
 
     def _with_skills(self, loaded: LoadedFolder, code_reads: set[str]) -> FolderReading:
         """Add the skills and the ignored values to the loaded items of the folder."""
-        is_invoked = "InvokeSkill" in loaded.manifest.builtins
+        has_invoke_skill = "InvokeSkill" in loaded.manifest.builtins
         # The last base has the person's own skills. These skills need the InvokeSkill tool.
-        bases, skills = self._skills if is_invoked else self._skills[:-1], None
-        if is_invoked or self.server.skills.version or any(base.is_dir() for base in bases):
+        bases = self._skills if has_invoke_skill else self._skills[:-1]
+        skills = None
+        if has_invoke_skill or self.server.skills.version or any(base.is_dir() for base in bases):
             from mcpdesk.hosting.folder.skill_items import read_skills
 
             skills = read_skills(bases)
@@ -260,8 +262,9 @@ class HostedFolder:
 
     def release(self) -> bool:
         """Undo `hold_back`. Return True if the folder was held back and must be read again."""
-        was_held, self._hold_reason = bool(self._hold_reason), ""
-        return was_held
+        was_held_back = bool(self._hold_reason)
+        self._hold_reason = ""
+        return was_held_back
 
     def _withhold(self, error: ManifestError) -> None:
         """Withhold the server. Report the reason unless it was already reported."""
@@ -275,9 +278,7 @@ class HostedFolder:
         self._journal.notify(message, Severity.ERROR, "workbench")
 
     def _check_fixed(self, manifest: Manifest) -> None:
-        """Check a fixed manifest. Raises: ManifestError if a part of the manifest needs a restart of the
-        core.
-        """
+        """Check a fixed manifest. Raises: ManifestError if a change needs a restart of the core."""
         if self._mode and self._mode not in manifest.modes:
             raise ManifestError(str(UnknownMode(manifest.name, self._mode, tuple(manifest.modes))), FILE)
         restart_reasons = self._restart_settings(manifest) if self._restart_settings is not None else []
@@ -316,9 +317,7 @@ class HostedFolder:
         )
 
     def _read_variables(self, folder: Path) -> Variables | None:
-        """Read the folder's env files, and report an invalid one. None if a file is invalid, or if no env
-        file exists.
-        """
+        """Read the folder's env files, and report an invalid one. None if one is invalid, or none exists."""
         if self._variables is None:
             if not any((folder / name).exists() for name in ENV_FILES):
                 return None
@@ -480,9 +479,10 @@ class HostedFolder:
         own_uris = {resource.uri for resource in self._loaded.resources}
         own_uris |= {template.uri_template for template in self._loaded.templates}
         if skills is not None:
-            is_invoked = "InvokeSkill" in builtin_names
+            has_invoke_skill = "InvokeSkill" in builtin_names
             builtins = [skills.with_names(tool) if tool.name == "InvokeSkill" else tool for tool in builtins]
-            extra_resources = [*(skills.files() if is_invoked else skills.published()), *extra_resources]
+            skill_files = skills.files() if has_invoke_skill else skills.published()
+            extra_resources = [*skill_files, *extra_resources]
             self._loaded.unavailable += [("resource", skill) for skill in skills.broken.values()]
             self._state.broken_skills = {
                 name: f"{skill.source}: {skill.reason}" for name, skill in skills.broken.items()
@@ -508,14 +508,12 @@ class HostedFolder:
         return changes
 
     def _why_broken(self, name: str) -> str:
-        """Return the location of an unloadable item, the reason, and whether its previous version is
-        served.
-        """
+        """Return the location and error of a broken item, and whether its previous version is served."""
         broken = next((each for each in self._unavailable() if each.name == name and not each.is_fit), None)
         if broken is None:
             return ""
-        serves = "the previous version is served" if broken.is_serving else "not offered"
-        return f"{broken.source}: {broken.reason}; {serves}"
+        outcome = "the previous version is served" if broken.is_serving else "not offered"
+        return f"{broken.source}: {broken.reason}; {outcome}"
 
     def _unavailable(self) -> list[Unavailable]:
         server = self.server
@@ -638,6 +636,7 @@ def _resources(module: str) -> tuple[Resource | ResourceTemplate, ...]:
 
 
 def _functions_with_notes(module: ModuleType) -> Iterator[tuple[Function, Note]]:
+    """Yield the decorated functions of a module, with the data of their decorators."""
     for function in vars(module).values():
         note = note_of(function) if inspect.isfunction(function) else None
         if note is not None:

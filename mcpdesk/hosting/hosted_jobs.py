@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UNREACHABLE = "the machine that runs the job does not answer: try again in a few seconds"
+"""Error for a job that could not be cancelled."""
 NOT_HERE = "the machine that ran the job does not answer, and this one does not share the folder of its files"
 
 MAX_DIGESTS = 1000
@@ -36,7 +37,7 @@ MAX_OPEN_READS = 2
 """Maximum number of files read at once for digests and archives. Each needs a thread and disk space."""
 
 
-def _close(download: Download) -> None:
+def _close_download(download: Download) -> None:
     os.close(download.descriptor)
 
 
@@ -54,7 +55,7 @@ class HostedJobs:
         self._records_of = records_of
         self._endpoints = endpoints
         self._digests: dict[tuple[Path, tuple[int, ...]], str] = {}
-        self._reading = asyncio.Semaphore(MAX_OPEN_READS)
+        self._read_slots = asyncio.Semaphore(MAX_OPEN_READS)
 
     def find(self, identifier: str, principal: Principal) -> HostedJob | None:
         """Return the job with that id, or None if it does not exist or belongs to another caller."""
@@ -88,8 +89,8 @@ class HostedJobs:
         jobs: dict[str, Job] = {}
         for server in list(self._endpoints):
             if self._records_of is not None:
-                records = await self._records_of(server).list_jobs(owner, is_task=False)
-                jobs |= {job.id: job for job in records}
+                recorded_jobs = await self._records_of(server).list_jobs(owner, is_task=False)
+                jobs |= {job.id: job for job in recorded_jobs}
             jobs |= {job.id: job for job in self._store.calls(server, owner)}
         own_jobs = [job for job in jobs.values() if principal.kind != "open" or job.session == session_name]
         newest_first = sorted(own_jobs, key=lambda job: (job.created, job.number), reverse=True)
@@ -101,6 +102,7 @@ class HostedJobs:
         return None if job is None else self._owned_job(identifier, job.owner)
 
     def _owned_job(self, identifier: str, owner: str) -> HostedJob | None:
+        """Return the job of an owner with that id, or None."""
         job = self._store.find(identifier, owner)
         endpoint = None if job is None else self._endpoints.get(job.server)
         if job is None or endpoint is None:
@@ -122,15 +124,15 @@ class HostedJobs:
 
     async def pack(self, files: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
         """Return an archive of files. Raises: FileUnavailable, ArchiveTooLarge."""
-        return await self._read(lambda: downloads.archive_download(files, roots, name), _close)
+        return await self._read(lambda: downloads.archive_download(files, roots, name), _close_download)
 
     async def _read(self, work: Callable[[], T], discard: Callable[[T], None] = lambda _: None) -> T:
-        """Run work on a thread.
+        """Run work on a thread. If the caller is cancelled first, pass the result to `discard`.
 
-        At most `MAX_OPEN_READS` run at once; cancelled work counts until its thread ends.
+        At most `MAX_OPEN_READS` run at once. Cancelled work counts until its thread ends.
         """
-        await self._reading.acquire()
-        return await _on_thread(work, discard, self._reading.release)
+        await self._read_slots.acquire()
+        return await _on_thread(work, discard, self._read_slots.release)
 
 
 class HostedJob:
@@ -193,16 +195,19 @@ class HostedJob:
 
         Raises: FileUnavailable, ArchiveTooLarge.
         """
-        files = self._job.files
-        matching_files = [file for file in files if (file.name == name if name else not file.is_output)]
-        matching_files = matching_files or [file for file in files if not name]
-        if not matching_files:
+        job = self._job
+        if name:
+            files = [file for file in job.files if file.name == name]
+        else:
+            files = [file for file in job.files if not file.is_output] or list(job.files)
+        if not files:
             return None
-        if len(matching_files) > 1:
-            return await self._jobs.pack(matching_files, self._roots, f"{self._job.tool}-{self._job.id[:8]}")
-        return await _on_thread(lambda: downloads.single_download(matching_files[0], self._roots), _close)
+        if len(files) > 1:
+            return await self._jobs.pack(files, self._roots, f"{job.tool}-{job.id[:8]}")
+        return await _on_thread(lambda: downloads.single_download(files[0], self._roots), _close_download)
 
     async def _file_entry(self, file: ProducedFile) -> JSONObject:
+        """Return the entry of a file in `manifest`. Reads the file."""
         media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"
         body: JSONObject = {"name": file.name, "size": file.size, "media_type": media_type}
         body |= {"is_output": True} if file.is_output else {}
@@ -249,12 +254,12 @@ async def _on_thread(
 
     `on_end` is always called when the work has ended.
     """
-    working = asyncio.create_task(asyncio.to_thread(work))
-    working.add_done_callback(lambda _: on_end())
+    work_task = asyncio.create_task(asyncio.to_thread(work))
+    work_task.add_done_callback(lambda _: on_end())
     try:
-        return await asyncio.shield(working)
+        return await asyncio.shield(work_task)
     except asyncio.CancelledError:
-        working.add_done_callback(
+        work_task.add_done_callback(
             lambda future: None if future.cancelled() or future.exception() else discard(future.result())
         )
         raise

@@ -82,9 +82,8 @@ class HostedUpstreams:
         if starting := [name for name in self.pass_throughs if self.by_name[name].is_down is None]:
             return f"{', '.join(starting)} is not connected yet"
         down = self.down_servers
-        return (
-            f"not connected: {', '.join(down)}" if is_all and len(down) == len(self.pass_throughs) > 0 else ""
-        )
+        are_all_down = len(down) == len(self.pass_throughs) > 0
+        return f"not connected: {', '.join(down)}" if is_all and are_all_down else ""
 
     def has_login(self, plan: UpstreamPlan) -> bool:
         """True if a token of an earlier login is stored, with which clients reach the server.
@@ -104,7 +103,7 @@ class HostedUpstreams:
         from mcpdesk.upstream.upstream import Upstream
 
         upstream = self.by_name[plan.name] = Upstream(plan, self._site)
-        self._note_login(plan.name, has_login)
+        self._remember_login(plan.name, has_login)
         if self._is_served:
             self._create_pass_through(plan)
         return upstream
@@ -122,13 +121,13 @@ class HostedUpstreams:
         has_login = await asyncio.to_thread(self.has_login, upstream.plan)
         if self.by_name.get(name) is not upstream:
             return  # removed in the meantime; another server may have its name
-        self._note_login(name, has_login)
+        self._remember_login(name, has_login)
         if (old_pass_through := self.pass_throughs.get(name)) is not None:
             self._create_pass_through(upstream.plan)
             on_change()
             await old_pass_through.close()
 
-    def _note_login(self, name: str, has_login: bool) -> None:
+    def _remember_login(self, name: str, has_login: bool) -> None:
         if has_login:
             self._logged_in.add(name)
         else:
@@ -143,7 +142,8 @@ class HostedUpstreams:
         from mcpdesk.upstream.pass_through import UrlPassThrough, UrlRequests, own_headers
         from mcpdesk.upstream.target_transport import guarded_program
 
-        target, location, upstream = plan.target, self._site.location, self.by_name[plan.name]
+        target, location = plan.target, self._site.location
+        upstream = self.by_name[plan.name]
         has_login = plan.name in self._logged_in
         if isinstance(target, CommandTarget):
             from mcpdesk.upstream.channels import ProgramChannels
@@ -161,14 +161,13 @@ class HostedUpstreams:
             channels = SseChannels(UrlRequests(target, plan.reach, location, has_login))
         else:
             requests = UrlRequests(target, plan.reach, location, has_login)
-            self.pass_throughs[plan.name] = UrlPassThrough(
-                plan.name, requests, next_connection, upstream.offered
-            )
-            self.pass_throughs[plan.name].leads = plan.leads
+            url_pass_through = UrlPassThrough(plan.name, requests, next_connection, upstream.offered)
+            url_pass_through.leads = plan.leads
+            self.pass_throughs[plan.name] = url_pass_through
             return
         from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 
-        self.pass_throughs[plan.name] = ChannelPassThrough(
+        channel_pass_through = ChannelPassThrough(
             plan.name,
             channels,
             next_connection,
@@ -178,7 +177,8 @@ class HostedUpstreams:
             upstream.offered,
             allows_sessionless=plan.is_mock,
         )
-        self.pass_throughs[plan.name].leads = plan.leads
+        channel_pass_through.leads = plan.leads
+        self.pass_throughs[plan.name] = channel_pass_through
 
     def _on_transport(self, info: ConnectionInfo) -> None:
         """Use the transport that connected also for clients, because some URLs support only HTTP+SSE."""
@@ -206,6 +206,7 @@ class HostedUpstreams:
 
     @cached_property
     def _site(self) -> UpstreamSite:
+        """Members of this core that upstream servers use."""
         from mcpdesk.hosting.channel import next_connection
         from mcpdesk.upstream.target_transport import ClientPlace
         from mcpdesk.upstream.upstream import UpstreamSite
@@ -232,7 +233,10 @@ class HostedUpstreams:
         self._journal.log(level, source, text, "", server, at=at)
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:
-        """Return a function for the questions that a server may ask. A person answers them in the inbox."""
+        """Return the function that creates the handlers of a server's questions.
+
+        A person answers the questions in the inbox.
+        """
         from mcpdesk.client.person_answers import PersonAnswers
 
         timeout_s = self._settings.question_timeout_ms / 1000

@@ -22,7 +22,9 @@ from mcpdesk.hosting.log_limits import LogLimits
 from mcpdesk.protocol.jsonrpc import Id
 
 MAX_LINES = 20_000
+"""Maximum number of log lines that are kept."""
 MAX_NOTICES = 200
+"""Maximum number of notices that are kept."""
 MAX_LINE_LENGTH = 16_384
 """Maximum length of a log line in characters. Longer lines are cut off."""
 
@@ -75,7 +77,7 @@ class LogLine(Struct, frozen=True):
 NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)
 
 
-def _after(entries: deque[NumberedEntry], number: int) -> list[NumberedEntry]:
+def _entries_after(entries: deque[NumberedEntry], number: int) -> list[NumberedEntry]:
     """Return the entries numbered above `number`, oldest first. New entries are appended at the end."""
     if not entries or entries[-1].number <= number:
         return []
@@ -127,13 +129,13 @@ class Journal:
         if cause:
             details = (where, server, trace, call, at)
             return self._limits.put(cause, lambda more: self.log(level, source, text + more, *details))
-        cut_text = text if len(text) <= MAX_LINE_LENGTH else text[:MAX_LINE_LENGTH] + " ..."
+        shown_text = text if len(text) <= MAX_LINE_LENGTH else text[:MAX_LINE_LENGTH] + " ..."
         tool = ""
         if call is not None and self.origin_of is not None:
             origin, tool = self.origin_of(call)
             server = server or origin
-        when = time.time() if at is None else at
-        line = LogLine(0, when, level, source, cut_text, where, server, trace, call, tool)
+        moment = time.time() if at is None else at
+        line = LogLine(0, moment, level, source, shown_text, where, server, trace, call, tool)
         self.keep_line(line)
         if call is not None and self.keep_for_call is not None:
             self.keep_for_call(line)
@@ -179,11 +181,11 @@ class Journal:
     def lines(self, after: int = -1) -> list[LogLine]:
         """Return the log lines numbered above `after`, oldest first."""
         self._limits.flush()
-        return _after(self._lines, after)
+        return _entries_after(self._lines, after)
 
     def notices(self, after: int = -1) -> list[Notice]:
         """Return the notices numbered above `after`, oldest first."""
-        return _after(self._notices, after)
+        return _entries_after(self._notices, after)
 
 
 Folders = Callable[[], Sequence[Path]]
@@ -215,7 +217,8 @@ class JournalHandler(logging.Handler):
             text = f"{record.msg} {record.args}"
         if record.exc_info and record.exc_info[0] is not None:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
-        where, call = self._location(record), self._running()
+        where = self._location(record)
+        call = self._running()
         # The rate is limited only for this program's own loggers, not for hosted code.
         cause = f"{record.name}:{text}" if record.name.startswith(LOGGER_PREFIX) else ""
         self._journal.log(record.levelname.lower(), record.name, text, where, call=call, cause=cause)

@@ -59,7 +59,9 @@ class LogLimits:
                     del self._causes[name]
                     continue
                 pending_writes.append((cause.write, cause.count))
-                cause.interval_end, cause.count, cause.write = now + INTERVAL_S, 0, None
+                cause.interval_end = now + INTERVAL_S
+                cause.count = 0
+                cause.write = None
         for write, count in pending_writes:
             write("" if count == 1 else f" ({count} times in {INTERVAL_S:g} s)")
 
@@ -71,6 +73,7 @@ class _Cause:
 
     def __init__(self, interval_end: float) -> None:
         self.interval_end = interval_end
+        """Time on the clock before which further lines are only counted."""
         self.count = 0
         """Number of lines that were counted since the last written one."""
         self.write: Write | None = None

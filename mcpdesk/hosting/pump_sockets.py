@@ -57,7 +57,8 @@ class PipeOpener:
 
         `token` is a bearer token of the peer. If `request` has an environment, its `MCPDESK_TOKEN` is used.
         """
-        server, peer = request.server or "", request.peer
+        server = request.server or ""
+        peer = request.peer
         default_endpoint = self._endpoint(server, "")
         if default_endpoint is not None and default_endpoint.server.withheld:
             raise TransportError(default_endpoint.server.withheld)
@@ -80,7 +81,7 @@ class PipeOpener:
 
             pipe.expect(ClientToken(lambda: endpoint.access, pipe.dialogue.identify, token, report))
         is_checked = token and endpoint.access.verifier is not None
-        if request.transport == "stdio" and not is_checked and (unlisted := _unlisted(endpoint)):
+        if request.transport == "stdio" and not is_checked and (unlisted := _unlisted_text(endpoint)):
             explanation = f"{unlisted} listed for {peer or 'the client'}"
             if token:
                 explanation += f", because mcp.json has no auth.jwt to check its {TOKEN_VARIABLE}"
@@ -90,7 +91,7 @@ class PipeOpener:
         return pipe
 
 
-def _unlisted(endpoint: HostedEndpoint) -> str:
+def _unlisted_text(endpoint: HostedEndpoint) -> str:
     """Return the items that only clients with a token can see, as the beginning of a sentence."""
     if endpoint.access.requires_token:
         return f"{endpoint.name} needs a token: none of it is"
@@ -146,14 +147,13 @@ class PumpSockets:
         await asyncio.gather(*(listener.close() for listener in self._listeners.values()))
 
     def disconnect(self, connection: int) -> bool:
-        """Close one connection. False if no pump has that connection."""
+        """Close one connection. Return False if no pump has that connection."""
         return any(listener.disconnect(connection) for listener in self._listeners.values())
 
     async def _listen_at(self, name: str, folder: Path) -> bool:
-        """Listen on the socket of a folder, and notify the processes that serve the folder to only one
-        client.
+        """Listen on the socket of a folder. Return False if another process listens there.
 
-        Return False if another process listens there.
+        Processes that serve the folder to only one client are notified.
         """
         from mcpdesk.transports.unix import UnixListener
 
@@ -180,34 +180,34 @@ class PumpSockets:
 
         Return None if another process has it. Raises: OSError.
         """
-        occupying = asyncio.ensure_future(
+        occupy_task = asyncio.ensure_future(
             asyncio.to_thread(rendezvous.listen_for_folder, folder, self._state)
         )
         try:
-            return await asyncio.shield(occupying)
+            return await asyncio.shield(occupy_task)
         except asyncio.CancelledError:
-            occupying.add_done_callback(_leave)
+            occupy_task.add_done_callback(_release_socket)
             raise
 
     async def _take_over_later(self, name: str, folder: Path) -> None:
         """Wait until the process that serves a folder ends, then listen instead of it."""
         while not await self._listen_at(name, folder):
             with contextlib.suppress(OSError):
-                other = await asyncio.to_thread(rendezvous.find_desk, folder, self._state)
-                if other is not None:
-                    reader, writer = await asyncio.open_unix_connection(sock=other)
+                desk_socket = await asyncio.to_thread(rendezvous.find_desk, folder, self._state)
+                if desk_socket is not None:
+                    reader, writer = await asyncio.open_unix_connection(sock=desk_socket)
                     try:
-                        # the other process sends nothing, so this returns when that process ends
+                        # The other process sends nothing, so this returns when that process ends.
                         await reader.read()
                     finally:
                         writer.close()
 
 
-def _leave(occupying: asyncio.Future[rendezvous.ListeningSocket | None]) -> None:
+def _release_socket(occupy_task: asyncio.Future[rendezvous.ListeningSocket | None]) -> None:
     """Release a folder socket that was occupied after the wait for it was cancelled."""
     if (
-        not occupying.cancelled()
-        and occupying.exception() is None
-        and (listening_socket := occupying.result())
+        not occupy_task.cancelled()
+        and occupy_task.exception() is None
+        and (listening_socket := occupy_task.result())
     ):
         listening_socket.leave()

@@ -36,6 +36,7 @@ class AccessGate:
         self._report = report
         self._environment = environment
         self._built_from: tuple[Auth, str] | None = None
+        """Section of the manifest, and secret, from which `access` was created."""
         self.access: Access = OPEN_ACCESS
 
     def update(self, auth: Auth) -> Access:
@@ -44,7 +45,7 @@ class AccessGate:
         if self._built_from != (auth, secret):
             self.close()
             self._built_from = (auth, secret)
-            self.access = self._access(auth)
+            self.access = self._create_access(auth)
         return self.access
 
     def close(self) -> None:
@@ -52,7 +53,8 @@ class AccessGate:
         if self.access.verifier is not None:
             self.access.verifier.close()
 
-    def _access(self, auth: Auth) -> Access:
+    def _create_access(self, auth: Auth) -> Access:
+        """Create the access rules for a section of the manifest."""
         if auth.jwt is None:
             return OPEN_ACCESS
         from mcpdesk.auth.tokens import TokenTerms, Verifier
@@ -108,18 +110,17 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
         yield ("auth", "jwt", "audience"), warning
 
 
-def secret_variables(secret: Iterable[str]) -> set[str]:
-    """Return the names in `secret` and the names of the environment variables for mcpdesk's own secret
-    settings.
-    """
-    own_names = {name for each in SETTINGS if each.kind is SettingKind.SECRET for name in each.environment}
-    return {*own_names, *secret} - {""}
+def secret_variables(names: Iterable[str]) -> set[str]:
+    """Return `names`, and the names of the environment variables for mcpdesk's own secret settings."""
+    secret_settings = (setting for setting in SETTINGS if setting.kind is SettingKind.SECRET)
+    own_names = {name for setting in secret_settings for name in setting.environment}
+    return {*own_names, *names} - {""}
 
 
-def public_environment(secret: Iterable[str]) -> dict[str, str]:
-    """Return the environment of this process without the given variables and the desk's secrets."""
-    hidden = secret_variables(secret)
-    return {name: value for name, value in os.environ.items() if name not in hidden}
+def public_environment(secret_names: Iterable[str]) -> dict[str, str]:
+    """Return the environment of this process without the given variables and mcpdesk's own secrets."""
+    hidden_names = secret_variables(secret_names)
+    return {name: value for name, value in os.environ.items() if name not in hidden_names}
 
 
 async def _fetch(url: str, max_bytes: int) -> bytes:
@@ -138,34 +139,33 @@ Fetch = Callable[[str, int], Awaitable[bytes]]
 def key_source(
     jwt: Jwt, folder: Path, environment: Mapping[str, str], report: Callable[[str], None], fetch: Fetch
 ) -> KeySource:
-    """Return the source of the keys that a manifest names. The source loads the keys again at intervals,
-    called the pace.
+    """Return the source of the keys that a manifest names. It loads the keys again at intervals (its pace).
 
     `report` is called with problems. The text of a report never contains a secret.
     """
     from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, constant, secret_keys
 
-    allowed = tuple(jwt.algorithms)
+    allowed_algorithms = tuple(jwt.algorithms)
     if jwt.secret_env:
         setting, pace = f"secret_env {jwt.secret_env}", CONSTANT
         secret = environment.get(jwt.secret_env, "")
-        keys = secret_keys(secret.encode(), allowed) if secret else KeySet(())
+        keys = secret_keys(secret.encode(), allowed_algorithms) if secret else KeySet(())
         if keys.complaints:
             report(f"auth.jwt: {setting}: {'; '.join(keys.complaints)}")
         load = constant(KeySet(keys.keys))
     elif jwt.jwks_file:
         setting, pace = f"jwks_file {jwt.jwks_file}", FILE
-        load = file_keys(folder / jwt.jwks_file, allowed)
+        load = file_keys(folder / jwt.jwks_file, allowed_algorithms)
     else:
         setting, pace = f"jwks_url {jwt.jwks_url}", URL
-        load = url_keys(jwt.jwks_url, allowed, fetch)
+        load = url_keys(jwt.jwks_url, allowed_algorithms, fetch)
     return KeySource(load, pace, lambda problem: report(f"auth.jwt: {setting}: {problem}"))
 
 
 def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
     """Return a function that loads a JWK set from a file. It reads the file again after a change."""
     last_state: tuple[int, int, int] | None = None
-    allowed = tuple(algorithms)
+    allowed_algorithms = tuple(algorithms)
 
     def read() -> KeySet | None:
         nonlocal last_state
@@ -180,7 +180,7 @@ def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
             last_state = None
             raise OSError(f"it cannot be read: {error.strerror}") from None
         last_state = file_state
-        return _parsed(data, allowed, with_secrets=True)
+        return _parsed_keys(data, allowed_algorithms, with_secrets=True)
 
     async def load() -> KeySet | None:
         return await asyncio.to_thread(read)
@@ -190,17 +190,18 @@ def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
 
 def url_keys(url: str, algorithms: Iterable[str], fetch: Fetch) -> Load:
     """Return a function that fetches a JWK set from a URL."""
-    allowed = tuple(algorithms)
+    allowed_algorithms = tuple(algorithms)
 
     async def load() -> KeySet:
-        return _parsed(await fetch(url, MAX_DOCUMENT_BYTES), allowed, with_secrets=False)
+        return _parsed_keys(await fetch(url, MAX_DOCUMENT_BYTES), allowed_algorithms, with_secrets=False)
 
     return load
 
 
-def _parsed(data: bytes, allowed: tuple[str, ...], with_secrets: bool) -> KeySet:
+def _parsed_keys(data: bytes, allowed_algorithms: tuple[str, ...], with_secrets: bool) -> KeySet:
+    """Parse a JWK set. Raises: ValueError."""
     from mcpdesk.auth.keys import jwk_keys
 
     if len(data) > MAX_DOCUMENT_BYTES:
         raise ValueError(f"it is larger than {MAX_DOCUMENT_BYTES} bytes")
-    return jwk_keys(data, allowed, with_secrets)
+    return jwk_keys(data, allowed_algorithms, with_secrets)

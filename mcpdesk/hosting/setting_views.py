@@ -30,14 +30,14 @@ def setting_views(plan: HostPlan) -> tuple[SettingView, ...]:
     """Return the settings of a plan in the order of the settings table."""
     return tuple(
         SettingView(
-            each.name,
-            value_text(each, getattr(plan.settings, each.name)),
-            plan.origins.get(each.name, "default"),
-            each.help,
-            allowed(each),
-            tuple(_change_methods(each)),
+            setting.name,
+            value_text(setting, getattr(plan.settings, setting.name)),
+            plan.origins.get(setting.name, "default"),
+            setting.help,
+            allowed(setting),
+            tuple(_change_methods(setting)),
         )
-        for each in SETTINGS
+        for setting in SETTINGS
     )
 
 

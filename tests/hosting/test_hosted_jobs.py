@@ -60,10 +60,10 @@ async def test_a_download_nobody_waits_for_any_more_leaves_nothing_open(
     with pytest.raises(asyncio.CancelledError):
         await asked
     # Its turn lasts as long as the work does.
-    assert jobs._reading._value == (MAX_OPEN_READS if number == 1 else MAX_OPEN_READS - 1)
+    assert jobs._read_slots._value == (MAX_OPEN_READS if number == 1 else MAX_OPEN_READS - 1)
     go_on.set()
     unwanted = await in_time(made.get())
-    await until(lambda: is_closed(unwanted.descriptor) and jobs._reading._value == MAX_OPEN_READS)
+    await until(lambda: is_closed(unwanted.descriptor) and jobs._read_slots._value == MAX_OPEN_READS)
     peer.services.jobs.close()
 
 

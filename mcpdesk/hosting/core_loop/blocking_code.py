@@ -35,13 +35,14 @@ class BlockingCodeWatcher:
         # The heartbeat calls this on other threads, even while folders are added.
         return [hosted.folder for hosted in list(self._folders.values())]
 
-    def _tool_at(self, folder: Path, location: str, lines: range) -> str:
+    def _tool_at(self, folder: Path, file: str, lines: range) -> str:
+        """Return the name of the item whose function begins on one of `lines` of a file, or ""."""
         for hosted in list(self._folders.values()):
             if hosted.folder == folder:
                 server = hosted.server
                 for item in (*server.tools, *server.resources, *server.templates, *server.prompts):
-                    file, _, line = item.source.rpartition(":")
-                    if file == location and line.isdigit() and int(line) in lines:
+                    source_file, _, line = item.source.rpartition(":")
+                    if source_file == file and line.isdigit() and int(line) in lines:
                         return str(item.name)
         return ""
 

@@ -45,10 +45,10 @@ class CoreThread:
         """Stop the host if it was started, and wait up to `STOP_S` seconds."""
         if self._thread.ident is None:
             return
-        self.host.call_soon(self._end)
+        self.host.call_soon(self._request_end)
         self._thread.join(STOP_S)
 
-    def _end(self) -> None:
+    def _request_end(self) -> None:
         if self._ended is not None:
             self._ended.set()
 
@@ -82,7 +82,7 @@ def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
     try:
         return _complete(loop, loop.create_task(main))
     finally:
-        _complete(loop, loop.create_task(_end_leftovers()))
+        _complete(loop, loop.create_task(_cancel_remaining_tasks()))
         asyncio.set_event_loop(None)
         loop.close()
 
@@ -103,6 +103,7 @@ def loop_factory(host: Host | None = None) -> LoopFactory | None:
 
 
 def _complete(loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
+    """Run the loop until a task has ended. Log exceptions of other tasks that would stop the loop."""
     while True:
         try:
             return loop.run_until_complete(task)
@@ -112,7 +113,8 @@ def _complete(loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
             _log.error("a task in the background raised %r", error, exc_info=error)
 
 
-async def _end_leftovers() -> None:
+async def _cancel_remaining_tasks() -> None:
+    """Cancel all other tasks, and wait up to `LEFTOVERS_S` seconds for their end."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

@@ -15,6 +15,7 @@ from msgspec import Struct
 from mcpdesk.hosting.core_loop.changes import LoopTurns
 
 BEAT_PERIOD_S = 0.2
+"""Seconds between two checks of the loop, and between two beats of its timer."""
 STUCK_AFTER_S = 0.5
 """Seconds without a beat after which a loop counts as stuck."""
 
@@ -59,7 +60,7 @@ class Heartbeat:
         """Set when the loop runs again, or when the heartbeat stops."""
         self._last_beat = time.monotonic()
         self._thread_id = 0
-        self._handle: asyncio.TimerHandle | None = None
+        self._beat_timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to check the running loop."""
@@ -76,8 +77,8 @@ class Heartbeat:
         self._thread_id = 0
         self._has_stopped.set()
         self._is_loop_running.set()
-        if self._handle is not None:
-            self._handle.cancel()
+        if self._beat_timer is not None:
+            self._beat_timer.cancel()
 
     def stuck(self) -> Stuck | None:
         """Return a report if the loop is stuck, or None. Call it on another thread."""
@@ -96,7 +97,7 @@ class Heartbeat:
 
     def _beat(self) -> None:
         self._last_beat = time.monotonic()
-        self._handle = asyncio.get_running_loop().call_later(BEAT_PERIOD_S, self._beat)
+        self._beat_timer = asyncio.get_running_loop().call_later(BEAT_PERIOD_S, self._beat)
 
     def _watch(self) -> None:
         """Report once each time code of a hosted folder blocks the loop."""
@@ -118,17 +119,16 @@ class Heartbeat:
 
     def _blocking_line(self, innermost: FrameType) -> tuple[str, str, str]:
         """Return the running tool, the innermost source line in a hosted folder, and that folder."""
-        folders, where, hosted_folder = self._folders(), "", ""
+        folders = self._folders()
+        where = hosted_folder = ""
         frame: FrameType | None = innermost
         while frame is not None:
             path = Path(frame.f_code.co_filename)
             for folder in folders:
                 if path.is_relative_to(folder):
                     relative = str(path.relative_to(folder))
-                    where, hosted_folder = (
-                        where or f"{relative}:{frame.f_lineno}",
-                        hosted_folder or str(folder),
-                    )
+                    where = where or f"{relative}:{frame.f_lineno}"
+                    hosted_folder = hosted_folder or str(folder)
                     if tool := self._tool_at(folder, relative, _lines(frame.f_code)):
                         return tool, where, str(folder)
             frame = frame.f_back

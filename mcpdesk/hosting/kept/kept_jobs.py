@@ -24,8 +24,11 @@ class StoredJobs:
     """Job records of all servers of a core. Use it on the core's loop."""
 
     def __init__(self, services: Services, journal: Journal, endpoints: Mapping[str, HostedEndpoint]) -> None:
-        self._services, self._journal, self._endpoints = services, journal, endpoints
+        self._services = services
+        self._journal = journal
+        self._endpoints = endpoints
         self._records: dict[str, JobRecords] = {}
+        """Records by name of the server."""
 
     def update(self, job: Job, is_deleted: bool) -> None:
         """Store a job that began, progressed or ended. Delete it if `is_deleted`."""
@@ -59,12 +62,13 @@ class StoredJobs:
         return self._services.jobs
 
     def _records_of(self, name: str) -> JobRecords:
+        """Return the records of a server. Create them if necessary."""
         records = self._records.get(name)
         if records is None:
-            records = self._records[name] = self._make(name)
+            records = self._records[name] = self._make_records(name)
         return records
 
-    def _make(self, name: str) -> JobRecords:
+    def _make_records(self, name: str) -> JobRecords:
         """Create the records of a server."""
         from mcpdesk.server.background.job_records import JobRecords
 

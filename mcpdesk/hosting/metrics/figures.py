@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MAX_COUNT_S = 1.0
 """Seconds that one scrape may spend on counting frames. The next scrape counts the remaining frames."""
 SLICE_S = 0.004
+"""Seconds for which frames are counted without a pause."""
 SLICE_PAUSE_S = 0.0005
 """Seconds between two slices of counting, during which the core can handle calls."""
 Labels = dict[str, str]
@@ -56,10 +57,10 @@ def traffic_figures(
             continue
         key = (server, name if (server, name) in offered_tools else OTHER)
         tools.setdefault(key, CallTally(statistics.times)).join(tally)
-    labelled = [({"server": server, "tool": name}, tally) for (server, name), tally in tools.items()]
+    labelled_tallies = [({"server": server, "tool": name}, tally) for (server, name), tally in tools.items()]
     definitions = {key: tokens for key, tokens in statistics.definitions().items() if key in offered_tools}
     calls = [(key, tally) for key, tally in statistics.sums(Subject.METHOD).items() if key[1] in CALLS]
-    figures: tuple[tuple[str, MetricKind, str, Iterable[Sample]], ...] = (
+    families: tuple[tuple[str, MetricKind, str, Iterable[Sample]], ...] = (
         (
             "calls_total",
             "counter",
@@ -67,32 +68,32 @@ def traffic_figures(
             (
                 sample
                 for (server, method), tally in calls
-                for sample in _answers({"server": server, "method": method}, tally)
+                for sample in _answer_samples({"server": server, "method": method}, tally)
             ),
         ),
         (
             "tool_answers_total",
             "counter",
             "Tool calls in the traffic, to server folders and to upstream servers.",
-            (sample for labels, tally in labelled for sample in _answers(labels, tally)),
+            (sample for labels, tally in labelled_tallies for sample in _answer_samples(labels, tally)),
         ),
         (
             "tool_answer_seconds",
             "summary",
             "Time from a tool call to its answer. Waiting for clients and people is not included.",
-            (sample for labels, tally in labelled for sample in _seconds(labels, tally)),
+            (sample for labels, tally in labelled_tallies for sample in _duration_summary(labels, tally)),
         ),
         (
             "tool_message_bytes_total",
             "counter",
             "Bytes of tool calls (direction in) and of their answers (direction out).",
-            (sample for labels, tally in labelled for sample in _bytes(labels, tally)),
+            (sample for labels, tally in labelled_tallies for sample in _byte_samples(labels, tally)),
         ),
         (
             "tool_result_tokens_total",
             "counter",
             "Approximate number of tokens in the results of tool calls.",
-            (Sample(tally.tokens, labels) for labels, tally in labelled),
+            (Sample(tally.tokens, labels) for labels, tally in labelled_tallies),
         ),
         (
             "tool_definition_tokens",
@@ -113,15 +114,15 @@ def traffic_figures(
             [Sample(index.missing_frames)],
         ),
     )
-    return [MetricFamily(name, kind, help, list(samples)) for name, kind, help, samples in figures]
+    return [MetricFamily(name, kind, help, list(samples)) for name, kind, help, samples in families]
 
 
-def _answers(labels: Labels, tally: CallTally) -> Iterable[Sample]:
+def _answer_samples(labels: Labels, tally: CallTally) -> Iterable[Sample]:
     yield Sample(tally.calls - tally.errors, {**labels, "status": "ok"})
     yield Sample(tally.errors, {**labels, "status": "failed"})
 
 
-def _seconds(labels: Labels, tally: CallTally) -> Iterable[Sample]:
+def _duration_summary(labels: Labels, tally: CallTally) -> Iterable[Sample]:
     for fraction in QUANTILES:
         if (seconds := tally.quantile(fraction)) is not None:
             yield Sample(seconds, {**labels, "quantile": str(fraction)})
@@ -129,7 +130,7 @@ def _seconds(labels: Labels, tally: CallTally) -> Iterable[Sample]:
     yield Sample(tally.answered, labels, "_count")
 
 
-def _bytes(labels: Labels, tally: CallTally) -> Iterable[Sample]:
+def _byte_samples(labels: Labels, tally: CallTally) -> Iterable[Sample]:
     yield Sample(tally.received, {**labels, "direction": "in"})
     yield Sample(tally.sent, {**labels, "direction": "out"})
 
@@ -208,12 +209,12 @@ def core_figures(
             MetricFamily(name, kind, help, [each for endpoint in endpoints for each in samples(endpoint)])
             for name, kind, help, samples in _SERVER_METRICS
         ),
-        _jobs(services, endpoints),
+        _jobs_metric(services, endpoints),
     ]
 
 
-def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> MetricFamily:
-    job_counts = Counter(map(_state, services.jobs.snapshot()))
+def _jobs_metric(services: Services, endpoints: Sequence[HostedEndpoint]) -> MetricFamily:
+    job_counts = Counter(map(_job_state, services.jobs.snapshot()))
     states = (endpoint.server.hosted for endpoint in endpoints)
     program_counts = Counter(
         program.state
@@ -235,49 +236,49 @@ def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> MetricFami
     )
 
 
-def _state(job: Job) -> str:
+def _job_state(job: Job) -> str:
     is_waiting = job.feed is not None and job.started is None and not job.status.is_final
     return QUEUED if is_waiting else job.status
 
 
-def _items(endpoint: HostedEndpoint) -> Iterator[Sample]:
+def _item_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
     server = endpoint.server
     for registry in (server.tools, server.resources, server.templates, server.prompts):
         count = len(registry) if registry is not server.tools or server.tools_enabled else 0
         yield Sample(count, {"server": server.name, "kind": registry.kind})
 
 
-def _unavailable(endpoint: HostedEndpoint) -> Iterator[Sample]:
+def _unavailable_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
     server = endpoint.server
     for registry in (server.tools, server.resources, server.templates, server.prompts):
         yield Sample(len(registry.unavailable), {"server": server.name, "kind": registry.kind})
 
 
-def _peers(endpoint: HostedEndpoint) -> Iterator[Sample]:
+def _peer_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
     transports = Counter(each.conversation.transport for each in endpoint.dialogues.values())
     for transport in ("http", "websocket", "sse", "stdio", "unix", "memory"):
         yield Sample(transports[transport], {"server": endpoint.name, "transport": transport})
 
 
-def _running(endpoint: HostedEndpoint) -> Iterator[Sample]:
+def _running_call_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
     dialogues = endpoint.dialogues.values()
     running = sum(call.method in CALLS for each in dialogues for call in each.conversation.running)
     yield Sample(running, {"server": endpoint.name})
 
 
-def _errors(endpoint: HostedEndpoint) -> Iterator[Sample]:
+def _error_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
     current_errors = sum(each.conversation.errors for each in endpoint.dialogues.values())
     yield Sample(endpoint.past_calls.errors + current_errors, {"server": endpoint.name})
 
 
-def _outcomes(endpoint: HostedEndpoint) -> Iterator[Sample]:
+def _outcome_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
     for tool, figure in endpoint.server.tool_figures:
         for outcome in OutcomeKind:
             labels = {"server": endpoint.name, "tool": tool, "outcome": outcome.name.lower()}
             yield Sample(figure.outcomes[outcome], labels)
 
 
-def _tool_durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
+def _tool_duration_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
     for tool, figure in endpoint.server.tool_figures:
         labels = {"server": endpoint.name, "tool": tool}
         for bound, count in zip((*map(str, DURATION_BOUNDS), "+Inf"), accumulate(figure.counts), strict=True):
@@ -286,7 +287,7 @@ def _tool_durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
         yield Sample(figure.total_s, labels, "_sum")
 
 
-def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
+def _call_duration_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
     optional_latencies = [each.conversation.latency for each in endpoint.dialogues.values()]
     latencies = [latency for latency in optional_latencies if latency is not None]
     labels = {"server": endpoint.name}
@@ -305,23 +306,23 @@ def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 
 _SERVER_METRICS: tuple[tuple[str, MetricKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (
-    ("items", "gauge", "Tools, resources and prompts that are offered.", _items),
+    ("items", "gauge", "Tools, resources and prompts that are offered.", _item_samples),
     (
         "items_unavailable",
         "gauge",
         "Items that are not offered because they have an error or lack a requirement.",
-        _unavailable,
+        _unavailable_samples,
     ),
-    ("peers", "gauge", "Connections and sessions of clients.", _peers),
-    ("calls_in_flight", "gauge", "Running handlers of tools, resources and prompts.", _running),
-    ("errors_total", "counter", "Requests whose response was a JSON-RPC error.", _errors),
-    ("tool_calls_total", "counter", "Tool calls, by outcome.", _outcomes),
-    ("tool_call_duration_seconds", "histogram", "Run time of tool handlers.", _tool_durations),
+    ("peers", "gauge", "Connections and sessions of clients.", _peer_samples),
+    ("calls_in_flight", "gauge", "Running handlers of tools, resources and prompts.", _running_call_samples),
+    ("errors_total", "counter", "Requests whose response was a JSON-RPC error.", _error_samples),
+    ("tool_calls_total", "counter", "Tool calls, by outcome.", _outcome_samples),
+    ("tool_call_duration_seconds", "histogram", "Run time of tool handlers.", _tool_duration_samples),
     (
         "call_duration_seconds",
         "summary",
         "Run time of handlers of tools, resources and prompts. The quantiles cover only the latest calls.",
-        _durations,
+        _call_duration_samples,
     ),
 )
 """Metrics per server: name, kind, help text, and a function that returns the samples of one server."""

@@ -47,23 +47,23 @@ def upstream_metrics(statistics: CallStatistics, upstreams: Mapping[str, Upstrea
                 servers[server].join(tally)
     running = statistics.running()
     families: tuple[tuple[str, MetricKind, list[Sample]], ...] = (
-        ("items", "gauge", [each for upstream in upstreams.values() for each in _items(upstream)]),
+        ("items", "gauge", [each for upstream in upstreams.values() for each in _item_samples(upstream)]),
         ("calls_in_flight", "gauge", [Sample(running[name], {"server": name}) for name in upstreams]),
         ("errors_total", "counter", [Sample(errors[name], {"server": name}) for name in upstreams]),
         (
             "tool_calls_total",
             "counter",
-            [each for key, tally in tools.items() for each in _outcomes(key, tally)],
+            [each for key, tally in tools.items() for each in _outcome_samples(key, tally)],
         ),
         (
             "tool_call_duration_seconds",
             "histogram",
-            [each for key, tally in tools.items() for each in _histogram(key, tally)],
+            [each for key, tally in tools.items() for each in _histogram_samples(key, tally)],
         ),
         (
             "call_duration_seconds",
             "summary",
-            [each for name, tally in servers.items() for each in _summary(name, tally)],
+            [each for name, tally in servers.items() for each in _summary_samples(name, tally)],
         ),
     )
     return [MetricFamily(name, kind, "", samples) for name, kind, samples in families]
@@ -75,21 +75,23 @@ def joined(families: list[MetricFamily], added_families: list[MetricFamily]) -> 
     If both have a metric, its samples are joined under the first help text.
     """
     added_by_name = {family.name: family for family in added_families}
-    merged_families = [
-        MetricFamily(each.name, each.kind, each.help, [*each.samples, *added_by_name.pop(each.name).samples])
-        if each.name in added_by_name
-        else each
-        for each in families
-    ]
+    merged_families: list[MetricFamily] = []
+    for family in families:
+        added_family = added_by_name.pop(family.name, None)
+        if added_family is None:
+            merged_families.append(family)
+        else:
+            samples = [*family.samples, *added_family.samples]
+            merged_families.append(MetricFamily(family.name, family.kind, family.help, samples))
     return [*merged_families, *added_by_name.values()]
 
 
-def _items(upstream: Upstream) -> Iterator[Sample]:
+def _item_samples(upstream: Upstream) -> Iterator[Sample]:
     for kind, count in upstream.offered().items():
         yield Sample(count, {"server": upstream.name, "kind": kind})
 
 
-def _outcomes(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
+def _outcome_samples(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
     counts = dict.fromkeys(OUTCOMES.values(), 0)
     for status, outcome in OUTCOMES.items():
         counts[outcome] += tally.ended_in(status)
@@ -97,7 +99,7 @@ def _outcomes(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
         yield Sample(count, {"server": key[0], "tool": key[1], "outcome": outcome})
 
 
-def _histogram(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
+def _histogram_samples(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
     labels = {"server": key[0], "tool": key[1]}
     bounds = (*map(str, DURATION_BOUNDS), "+Inf")
     for bound, count in zip(bounds, accumulate(tally.buckets), strict=True):
@@ -106,7 +108,7 @@ def _histogram(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
     yield Sample(tally.total_s, labels, "_sum")
 
 
-def _summary(server: str, tally: CallTally) -> Iterator[Sample]:
+def _summary_samples(server: str, tally: CallTally) -> Iterator[Sample]:
     for fraction in QUANTILES:
         if (seconds := tally.quantile(fraction)) is not None:
             yield Sample(seconds, {"server": server, "quantile": str(fraction)})
