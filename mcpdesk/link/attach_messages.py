@@ -54,8 +54,10 @@ class Reply(Struct, frozen=True, tag=True):
 
     id: int
     value: Raw = Raw(b"\xc0")
+    """Encoded value. The default is null."""
     error: str = ""
     is_value_error: bool = False
+    """True if the method raised ValueError."""
 
 
 class CallUpdate(Struct, frozen=True, tag=True):
@@ -153,6 +155,7 @@ def pack(value: Any) -> Raw:
 
 
 def _sendable(value: Any) -> Any:
+    """Replace characters that UTF-8 cannot represent, and convert very large integers to floats."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, int):
@@ -170,9 +173,9 @@ def framed(message: Struct) -> bytes:
     return len(body).to_bytes(PREFIX_BYTES, "big") + body
 
 
-def length(head: bytes) -> int:
+def length(prefix: bytes) -> int:
     """Decode a length prefix. Raises: ValueError if the message is too long."""
-    size = int.from_bytes(head, "big")
+    size = int.from_bytes(prefix, "big")
     if size > MAX_MESSAGE_BYTES:
         raise ValueError(f"a message of {size:,} bytes")
     return size
@@ -184,8 +187,8 @@ def read_message(read: Callable[[int], bytes]) -> bytes:
     `read(n)` returns `n` bytes, or fewer at the end. Raises: EOFError at the end; ValueError for an invalid
     message; OSError.
     """
-    head = read(PREFIX_BYTES)
-    body = read(length(head)) if len(head) == PREFIX_BYTES else b""
-    if len(head) < PREFIX_BYTES or len(body) < length(head):
+    prefix = read(PREFIX_BYTES)
+    body = read(length(prefix)) if len(prefix) == PREFIX_BYTES else b""
+    if len(prefix) < PREFIX_BYTES or len(body) < length(prefix):
         raise EOFError("the other side disconnected")
     return body

@@ -46,6 +46,7 @@ class CaptureLink(Link):
         if message:
             self._add(message, Severity.INFO)
         self._reported = set[str]()
+        """Texts of the problems that were reported."""
         self._has_started = False
         self._closed = Event()
         self._thread = Thread(target=self._follow, name="follow", daemon=True)
@@ -59,8 +60,13 @@ class CaptureLink(Link):
             self._has_started = True
             if self._archive.is_live or self._archive.is_behind:
                 self._thread.start()
-        path, grows = str(self.path), self._archive.is_live
-        return CoreView((), (), Protection.OFFLINE, capture_path=path, capture_grows=grows)
+        return CoreView(
+            (),
+            (),
+            Protection.OFFLINE,
+            capture_path=str(self.path),
+            capture_grows=self._archive.is_live,
+        )
 
     def notices(self, after: int = -1) -> list[Notice]:
         """Return notices about parts of the capture that cannot be read."""
@@ -68,8 +74,10 @@ class CaptureLink(Link):
 
     def logs(self, after: int = -1) -> list[LogLine]:
         """Return the log lines of calls that the capture contains."""
-        call_logs, connections = self._archive.call_logs[max(0, after + 1) :], self._archive.connections
-        return [_line(number, each, connections) for number, each in enumerate(call_logs, max(0, after + 1))]
+        first_number = max(0, after + 1)
+        connections = self._archive.connections
+        call_logs = self._archive.call_logs[first_number:]
+        return [_log_line(number, log, connections) for number, log in enumerate(call_logs, first_number)]
 
     def close(self) -> None:
         """Stop reading and close the file."""
@@ -79,7 +87,9 @@ class CaptureLink(Link):
         self._archive.close()
 
     def _follow(self) -> None:
-        archive, was_live = self._archive, self._archive.is_live
+        """Read and pair the rest of the capture, until its process ends or the link is closed."""
+        archive = self._archive
+        was_live = archive.is_live
         start_time = monotonic()
 
         def pause_s() -> float:
@@ -102,6 +112,7 @@ class CaptureLink(Link):
                 self._add("the process that wrote the capture has ended")
 
     def _report(self) -> None:
+        """Add a notice for each problem of the capture that was not reported yet."""
         for text in problems(self._archive):
             if text not in self._reported:
                 self._reported.add(text)
@@ -111,7 +122,8 @@ class CaptureLink(Link):
         self._notices.append(Notice(len(self._notices), text, severity, "traffic"))
 
 
-def _line(number: int, log: CallLog, connections: Mapping[int, ConnectionInfo]) -> LogLine:
+def _log_line(number: int, log: CallLog, connections: Mapping[int, ConnectionInfo]) -> LogLine:
+    """Convert a recorded log line of a call to a line of the log."""
     info = connections.get(log.connection)
     server = info.server if info is not None else ""
     return LogLine(number, log.time, log.level, log.source, log.text, log.where, server, call=log.call)

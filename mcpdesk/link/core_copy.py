@@ -75,6 +75,7 @@ MIN_REPORT_PERIOD_S = 2.0
 PAIR_S, PAIR_REST_S = 0.003, 0.001
 """Seconds of one slice of pairing, and seconds of the pause before a slice."""
 KEPT_EXCHANGES = 100_000
+"""Minimum number of exchanges that the index of all cores keeps."""
 MAX_UNREAD_BYTES = 16 << 20
 """Maximum size in bytes of requests that wait because the core does not read them."""
 _log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class CopyRoom:
         self._copies: dict[int, CoreCopy] = {}
         """Copies by epoch. Each core gets its own epoch, which forms the upper bits of all its numbers."""
         self._epochs = 0
-        self._pairing: asyncio.TimerHandle | None = None
+        self._pair_timer: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
 
     def enter(self, copy: CoreCopy) -> int:
@@ -137,11 +138,12 @@ class CopyRoom:
 
     def pair(self) -> None:
         """Pair new frames on this thread, in slices, to relieve the UI thread."""
-        if self._pairing is None and self.traffic.paired < self.traffic.frame_count:
-            self._pairing = self.loop.call_later(PAIR_REST_S, self._pair)
+        if self._pair_timer is None and self.traffic.paired < self.traffic.frame_count:
+            self._pair_timer = self.loop.call_later(PAIR_REST_S, self._pair_slice)
 
-    def _pair(self) -> None:
-        self._pairing = None
+    def _pair_slice(self) -> None:
+        """Pair some frames, and schedule the next slice if more are unpaired."""
+        self._pair_timer = None
         self.traffic.catch_up(PAIR_S)
         self.changes.note()
         self.pair()
@@ -246,14 +248,19 @@ class CoreCopy(Link):
         self._last_message = time.monotonic()
         """Monotonic time of the last message from the core."""
         self._pending: dict[int, tuple[str, Future[Any]]] = {}
+        """Method and future of each request without a reply, by id."""
         self._calls: dict[int, RemoteCall] = {}
+        """Running calls of this front end, by id of the request that started them."""
         self._ids = iter(range(1, 1 << 62))
         self._wire: Wire | None = None
         self._has_frames = False
+        """True if the core has sent a batch of frames. Frames missing before it are not reported."""
         self._last_line = -1
         """Number of the core's newest log line that is in the journal."""
-        self._missing, self._reported_missing = 0, float("-inf")
-        """Number of missing frames that are not reported yet, and the monotonic time of the last report."""
+        self._missing = 0
+        """Number of missing frames that are not reported yet."""
+        self._missing_report_time = -math.inf
+        """Monotonic time of the last report about missing frames."""
 
     @property
     def title(self) -> str:
@@ -327,7 +334,7 @@ class CoreCopy(Link):
         """
         codec.encode_part(params)
         id = next(self._ids)
-        call = self._calls[id] = RemoteCall(lambda: self._withdraw(id))
+        call = self._calls[id] = RemoteCall(lambda: self._cancel_request(id))
         self._ask("request", (server, method, params), id)
         return call
 
@@ -371,7 +378,8 @@ class CoreCopy(Link):
         """Request all bytes of a large frame from the core. None if the core has ended."""
         return self._ask("frame_bytes", (number,)) if epoch == self._epoch else None
 
-    def _withdraw(self, id: int) -> None:
+    def _cancel_request(self, id: int) -> None:
+        """Cancel the call that a request started. Ignored if it has ended."""
         if self._calls.pop(id, None) is not None:
             self._ask("cancel", (id,))
 
@@ -409,6 +417,7 @@ class CoreCopy(Link):
             wire.send(data)
 
     def _fail(self, id: int, reason: str, *, is_value_error: bool = False) -> None:
+        """End a request, and the call that it started, with an error."""
         method, future = self._pending.pop(id, ("", None))
         if (call := self._calls.pop(id, None)) is not None:
             call.fail(reason)
@@ -469,11 +478,11 @@ class CoreCopy(Link):
 
     def _on_message(self, message: FromCore) -> None:
         """Update the copy with a message."""
-        if not self._is_pong(message):
+        if not self._handle_pong(message):
             self._apply_message(message)
             self.room.changes.note()
 
-    def _is_pong(self, message: FromCore) -> bool:
+    def _handle_pong(self, message: FromCore) -> bool:
         """Handle the reply to a ping, and return True. For any other message, return False."""
         if not isinstance(message, Reply) or self._pending.get(message.id, ("", None))[0] != "ping":
             return False
@@ -503,12 +512,12 @@ class CoreCopy(Link):
     def _report_missing(self, missing: int) -> None:
         """Log the number of missing frames, at most once in `MIN_REPORT_PERIOD_S`."""
         self._missing += missing
-        if (now := time.monotonic()) - self._reported_missing > MIN_REPORT_PERIOD_S:
-            description = f"{self._missing:,} frames of {self.title} are left out"
-            self.journal.log(
-                "warning", "server", f"{description}: they arrived faster than this desk reads them"
-            )
-            self._missing, self._reported_missing = 0, now
+        if (now := time.monotonic()) - self._missing_report_time > MIN_REPORT_PERIOD_S:
+            reason = "they arrived faster than this desk reads them"
+            text = f"{self._missing:,} frames of {self.title} are left out: {reason}"
+            self.journal.log("warning", "server", text)
+            self._missing = 0
+            self._missing_report_time = now
 
     def _on_reply(self, id: int, reply: Reply) -> None:
         if reply.error:
@@ -545,7 +554,7 @@ class CoreCopy(Link):
         """Mark the core as ended.
 
         `predicate` is the reason, as a predicate after the name of the core. `suffix` is appended to the
-        notice.
+        notice. If `is_news` is False, no notice is shown.
         """
         reason = f"{self.title} {predicate}"
         self._fail_all(reason)
@@ -594,11 +603,12 @@ def refuse_other_version(core: Welcome) -> None:
 
 
 def other_version(core: Welcome) -> str:
-    """Return the reason why a front end cannot attach to a core of another version."""
-    return f"{core.title} is of mcpdesk {core.mcpdesk}, this is {__version__}: a screen needs the same."
+    """Return a sentence that says why a front end cannot attach to a core of another version."""
+    return f"{core.title} runs mcpdesk {core.mcpdesk}, this is {__version__}: both must be the same version."
 
 
 def _withdrawn(question: Question, reason: str) -> Question:
+    """Return a question as it is after its core has ended."""
     if question.state is not QuestionState.WAITING:
         return question
     return structs.replace(question, state=QuestionState.WITHDRAWN, reason=reason, ended=time.time())

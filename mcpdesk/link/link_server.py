@@ -49,8 +49,7 @@ from mcpdesk.version import __version__
 JOIN_TIMEOUT_S = 10.0
 """Maximum seconds to wait for the `Join` of a visitor."""
 MIN_READ_PERIOD_S = 0.04
-"""Minimum number of seconds between two reads of the core, but a request of the screen causes a
-read at once."""
+"""Minimum number of seconds between two reads of the core. A request of the screen causes a read at once."""
 POLL_S = 0.2
 """Seconds between two reads of a core that is stuck, or that does not report its changes."""
 MIN_SLOW_PERIOD_S = 0.5
@@ -72,18 +71,19 @@ MAX_LOG_LINES = 1_000
 MAX_UNANSWERED_REQUESTS = 1_000
 """Maximum number of unanswered requests. If there are more, no further requests are read."""
 _log = logging.getLogger(__name__)
-_of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
+_screen_decoder: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 def serve_screen(make_link: Callable[[int], LocalLink], welcome: Welcome, connection: socket) -> None:
-    """Serve one visitor until it disconnects. If it attaches, `make_link` creates its link, for a number of
-    viewers.
+    """Serve one visitor until it disconnects.
+
+    If it attaches, `make_link` creates its link. The argument is the number of viewers.
     """
     try:
         connection.settimeout(JOIN_TIMEOUT_S)
         with connection.makefile("rb") as reader:
             data = read_message(reader.read)
-            join_request = _of_screen.decode(data) if data else None
+            join_request = _screen_decoder.decode(data) if data else None
             connection.sendall(framed(welcome))
             if not isinstance(join_request, Join) or join_request.mcpdesk != __version__:
                 return
@@ -146,6 +146,7 @@ class AttachedScreen:
             self._wake.set()
 
     def _wake_at_once(self) -> None:
+        """Make the sender read the core now. May be called on any thread."""
         self._is_urgent.set()
         self._wake.set()
 
@@ -180,12 +181,12 @@ class AttachedScreen:
             return 0.0
         if self._updates.is_stuck or not self._link.reports_changes:
             return POLL_S
-        due_times = [
-            each for each in (self._updates.next_slow_read, self._session.next_slow_read) if each is not None
-        ]
+        read_times = (self._updates.next_slow_read, self._session.next_slow_read)
+        due_times = [read_time for read_time in read_times if read_time is not None]
         return max(0.0, min(due_times) - time.monotonic()) if due_times else None
 
     def _send_updates(self) -> None:
+        """Send everything that the screen does not have yet."""
         # Calls are read first but sent last: a screen looks for the frames of an outcome at once.
         call_updates = self._session.call_updates()
         self._updates.send_traffic()
@@ -212,20 +213,20 @@ class ScreenSession:
         self._link = link
         self._wake = wake
         self._replies: deque[Reply] = deque()
-        self._calls: dict[int, _SentCall] = {}
+        self._calls: dict[int, _ScreenCall] = {}
         self._watched_servers: set[str] = set()
         self._detail_request = (0, 0.0)
         """Connection of the client whose details are sent, and the monotonic time at which sending them
         stops."""
-        self._client = _ReadInterval()
+        self._detail_reads = _ReadInterval()
         self._sent = SentVersions()
 
     def handle(self, data: bytes) -> None:
         """Carry out one request. Raises: ValueError, MsgspecError if it is invalid."""
-        ask = _of_screen.decode(data)
+        ask = _screen_decoder.decode(data)
         if not isinstance(ask, Ask) or ask.method not in METHODS:
             raise ValueError(f"unknown request: {ask!r:.200}")
-        self._do(ask, METHODS[ask.method].arguments.decode(ask.arguments))
+        self._execute(ask, METHODS[ask.method].arguments.decode(ask.arguments))
 
     def end(self) -> None:
         """Cancel the calls of the screen, and close the link."""
@@ -236,7 +237,7 @@ class ScreenSession:
     @property
     def next_slow_read(self) -> float | None:
         """Monotonic time when `own_parts` must be called again, or None if that is not necessary."""
-        return self._client.due
+        return self._detail_reads.due
 
     @property
     def waiting(self) -> int:
@@ -250,10 +251,10 @@ class ScreenSession:
 
     def call_updates(self) -> list[CallUpdate]:
         """Return the changes of the screen's calls since the last call of this method."""
-        updates = [update for sent in list(self._calls.values()) if (update := sent.update()) is not None]
-        for each in updates:
-            if each.outcome is not None:
-                del self._calls[each.id]
+        updates = [update for call in list(self._calls.values()) if (update := call.update()) is not None]
+        for update in updates:
+            if update.outcome is not None:
+                del self._calls[update.id]
         return updates
 
     def own_parts(self) -> Iterator[State]:
@@ -263,12 +264,13 @@ class ScreenSession:
             yield from self._sent.changed("watched", watched, watched.copy, server_name)
         connection, deadline = self._detail_request
         if not connection or time.monotonic() > deadline:
-            self._client.due = None
-        elif self._client.is_due():
+            self._detail_reads.due = None
+        elif self._detail_reads.is_due():
             client = self._link.client(connection)
             yield from self._sent.changed("client", client, lambda: client, str(connection))
 
-    def _do(self, ask: Ask, arguments: tuple[Any, ...]) -> None:
+    def _execute(self, ask: Ask, arguments: tuple[Any, ...]) -> None:
+        """Call the method of a request, and queue its reply."""
         try:
             if ask.method in ("watch", "unwatch"):
                 self._watched_servers.add(arguments[0])
@@ -300,6 +302,7 @@ class ScreenSession:
             self._reply(Reply(ask.id, pack(False if future.cancelled() else future.result())))
 
     def _refuse(self, ask: Ask, error: Exception) -> None:
+        """Reply with an error. Log errors that are bugs."""
         if not isinstance(error, (DeskError, ValueError, KeyError)):
             _log.error("request %s of an attached screen failed", ask.method, exc_info=error)
         reason = f"unknown {error}" if isinstance(error, KeyError) else str(error)
@@ -307,7 +310,7 @@ class ScreenSession:
 
     def _request(self, id: int, server: str, method: str, params: dict[str, Any]) -> None:
         call = self._link.request(server, method, params)
-        self._calls[id] = _SentCall(id, call)
+        self._calls[id] = _ScreenCall(id, call)
         call.outcome.add_done_callback(lambda _: self._wake())
 
     def _cancel(self, id: int) -> None:
@@ -315,8 +318,9 @@ class ScreenSession:
             call.call.cancel()
 
     def _look(self, connection: int) -> None:
+        """Send details of a client for `DETAIL_TTL_S` seconds."""
         self._detail_request = connection, time.monotonic() + DETAIL_TTL_S
-        self._client.reset()
+        self._detail_reads.reset()
 
 
 class _ReadInterval:
@@ -326,6 +330,7 @@ class _ReadInterval:
         self.due: float | None = None
         """Monotonic time of the next read if one was postponed, else None."""
         self._earliest = 0.0
+        """Monotonic time before which no read is allowed."""
 
     def is_due(self) -> bool:
         """Return True if a read is allowed now. Otherwise set `due`, so that the read is made later."""
@@ -333,7 +338,8 @@ class _ReadInterval:
         if now < self._earliest:
             self.due = self._earliest
             return False
-        self.due, self._earliest = None, now + MIN_SLOW_PERIOD_S
+        self.due = None
+        self._earliest = now + MIN_SLOW_PERIOD_S
         return True
 
     def reset(self) -> None:
@@ -380,21 +386,25 @@ class CoreUpdates:
         self._send = send
         self._sent = SentVersions()
         self._connections: dict[int, ConnectionInfo] = {}
-        self._slow = _ReadInterval()
+        """Data of each connection that was sent last, by number."""
+        self._slow_reads = _ReadInterval()
         self.is_stuck = False
         """True if the core was stuck at the last read. A stuck core reports no changes."""
         count = link.traffic.frame_count
         self._next_frame = max(0, count - past)
         self._missed, self._why = self._next_frame, "they were recorded before this screen attached"
-        self._next_line = -1
+        """Number of frames that were skipped before the next batch, and the reason."""
+        self._last_line = -1
+        """Number of the last log line that was sent."""
         self._next_mark = self._next_remark = self._remarks_left_out = 0
         notices = link.notices()
-        self._next_notice = notices[-1].number if notices else -1
+        self._last_notice = notices[-1].number if notices else -1
+        """Number of the last notice that was sent, or that existed before the screen attached."""
 
     def send_all_again(self) -> None:
         """Send the complete state again, because a new screen has not received any state."""
         self._sent.clear()
-        self._slow.reset()
+        self._slow_reads.reset()
 
     @property
     def is_behind(self) -> bool:
@@ -404,41 +414,41 @@ class CoreUpdates:
     @property
     def next_slow_read(self) -> float | None:
         """Monotonic time when `send_state` must be called again, or None if that is not necessary."""
-        return self._slow.due
+        return self._slow_reads.due
 
     def send_history(self, send: Callable[[Struct], object], frames: int, lines: int) -> None:
         """Send the newest frames and log lines to a screen that has just joined."""
         index, stop = self._link.traffic, self._next_frame
-        marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
+        marks = tuple(index.marks[: self._next_mark])
+        remarks = tuple(index.remarks[: self._next_remark])
         unkept_remarks = index.remarks_left_out
         send(TrafficBatch(tuple(index.connections.values())))
         reason = "they were recorded before this screen attached"
         for start in range(max(0, stop - frames), stop, SLICE_FRAMES):
-            existing_frames = [
-                each for each in index.frames(start, min(stop, start + SLICE_FRAMES)) if each is not None
-            ]
+            slice_frames = index.frames(start, min(stop, start + SLICE_FRAMES))
+            existing_frames = [frame for frame in slice_frames if frame is not None]
             for batch in self._batches(existing_frames):
                 send(TrafficBatch((), batch, self._notes(batch), why=reason))
         # Frames before remarks, because the screen looks for the frames of a remark at once.
         send(TrafficBatch((), marks=marks, remarks=remarks, remarks_left_out=unkept_remarks))
-        sent_lines = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]
+        sent_lines = [line for line in self._link.logs() if line.number <= self._last_line][-lines:]
         send(State("logs", "", pack(sent_lines)))
 
     def send_state(self) -> None:
         """Send changes of the state other than traffic and log."""
-        link, view = self._link, self._link.view()
+        view = self._link.view()
         self.is_stuck = view.stuck is not None
         self._sent.keep_only("catalogue", {server.name for server in view.servers})
         for server in view.servers:
-            self._send_changed(
-                "catalogue", server.catalogue_version, partial(link.catalogue, server.name), server.name
-            )
+            make = partial(self._link.catalogue, server.name)
+            self._send_changed("catalogue", server.catalogue_version, make, server.name)
         self._send_snapshots(view)
         self._send_value("view", view)
 
     def _send_snapshots(self, view: CoreView) -> None:
-        work, is_due = view.work, self._slow.is_due()
-        are_jobs_new = self._sent.is_new("jobs version", work.jobs_version)
+        """Send changed snapshots and states of features. Those without a version are read at intervals."""
+        is_due = self._slow_reads.is_due()
+        are_jobs_new = self._sent.is_new("jobs version", view.work.jobs_version)
         for name, snapshot in SNAPSHOTS.items():
             make = getattr(self._link, name)
             if snapshot.version is not None:
@@ -461,20 +471,22 @@ class CoreUpdates:
 
     def send_lines(self) -> None:
         """Send new log lines and notices."""
-        lines = self._link.logs(self._next_line)
-        if lines and (missed := lines[0].number - self._next_line - 1) and self._next_line >= 0:
-            message = f"{missed:,} lines are left out: an attached screen read too slowly"
+        lines = self._link.logs(self._last_line)
+        missing = lines[0].number - self._last_line - 1 if lines else 0
+        if missing and self._last_line >= 0:
+            message = f"{missing:,} lines are left out: an attached screen read too slowly"
             # The line does not come from the core, so its number is -1.
             lines.insert(0, LogLine(-1, lines[0].time, "warning", "server", message))
         for start in range(0, len(lines), MAX_LOG_LINES):
             self._send(State("logs", "", pack(lines[start : start + MAX_LOG_LINES])))
         if lines:
-            self._next_line = lines[-1].number
-        if notices := self._link.notices(self._next_notice):
-            self._next_notice = notices[-1].number
+            self._last_line = lines[-1].number
+        if notices := self._link.notices(self._last_notice):
+            self._last_notice = notices[-1].number
             self._send(State("notices", "", pack(notices)))
 
     def _send_connections(self, infos: list[ConnectionInfo]) -> None:
+        """Send new data of connections. Forget most of those that the core has forgotten."""
         if new_infos := self._new_connections(infos):
             self._send(TrafficBatch(new_infos))
         if len(self._connections) > 2 * len(infos):
@@ -489,7 +501,8 @@ class CoreUpdates:
     def send_traffic(self) -> None:
         """Send new frames, at most `MAX_BATCHES` batches."""
         index = self._link.traffic
-        marks, remarks = tuple(index.marks[self._next_mark :]), tuple(index.remarks[self._next_remark :])
+        marks = tuple(index.marks[self._next_mark :])
+        remarks = tuple(index.remarks[self._next_remark :])
         unkept_remarks = index.remarks_left_out
         if marks or remarks or unkept_remarks > self._remarks_left_out:
             batch_of_marks = TrafficBatch(
@@ -507,34 +520,35 @@ class CoreUpdates:
         for _ in range(MAX_BATCHES):
             count = index.frame_count
             if count - self._next_frame > MAX_UNSENT_FRAMES:
-                self._missed += count - MAX_PAST_FRAMES - self._next_frame
-                self._next_frame, self._why = count - MAX_PAST_FRAMES, "this screen read too slowly"
+                first_sent_frame = count - MAX_PAST_FRAMES
+                self._missed += first_sent_frame - self._next_frame
+                self._why = "this screen read too slowly"
+                self._next_frame = first_sent_frame
             if self._next_frame == count:
                 return
             frames, size = list[Frame](), 0
             while self._next_frame < count and size < BATCH_BYTES:
                 stop = min((self._next_frame | SLICE_FRAMES - 1) + 1, count)
-                existing_frames = [each for each in index.frames(self._next_frame, stop) if each is not None]
+                slice_frames = index.frames(self._next_frame, stop)
+                existing_frames = [frame for frame in slice_frames if frame is not None]
                 if len(existing_frames) < stop - self._next_frame:
                     if frames:
                         break  # missing frames are reported in the batch after them
                     self._missed += stop - self._next_frame - len(existing_frames)
                 frames += existing_frames
-                size += sum(len(frame.data) for frame in existing_frames) + SLICE_FRAMES * len(
-                    existing_frames
-                )
+                size += sum(len(frame.data) + SLICE_FRAMES for frame in existing_frames)
                 self._next_frame = stop
             for batch in self._batches(frames):
-                ids = dict.fromkeys(frame.connection for frame in batch)
-                infos = self._new_connections(
-                    [info for id in ids if (info := index.connections.get(id)) is not None]
-                )
+                numbers = dict.fromkeys(frame.connection for frame in batch)
+                known_infos = map(index.connections.get, numbers)
+                infos = self._new_connections([info for info in known_infos if info is not None])
                 self._send(TrafficBatch(infos, batch, self._notes(batch), self._missed, self._why))
                 self._missed, self._why = 0, ""
 
     def _notes(self, frames: Sequence[Frame]) -> dict[int, HttpNote]:
+        """Return the HTTP metadata of frames, by frame number."""
         index = self._link.traffic
-        return {each.number: note for each in frames if (note := index.note(each.number)) is not None}
+        return {frame.number: note for frame in frames if (note := index.note(frame.number)) is not None}
 
     def _batches(self, frames: Sequence[Frame]) -> Iterator[tuple[Frame, ...]]:
         """Split frames into batches of about `BATCH_BYTES`. The last batch may be empty.
@@ -553,14 +567,15 @@ class CoreUpdates:
         yield tuple(batch)
 
 
-class _SentCall:
+class _ScreenCall:
     """Call of the screen, and the latest state of the call that was sent to the screen."""
 
     def __init__(self, id: int, call: LinkCall) -> None:
         self.call = call
         self._id = id
         self._sent_state: tuple[object, ...] = ()
-        self._logs = 0
+        self._sent_logs = 0
+        """Number of log messages that were sent."""
 
     def update(self) -> CallUpdate | None:
         """Return the state of the call, or None if this state was already sent."""
@@ -570,5 +585,7 @@ class _SentCall:
         state = (call.request_id, call.progress, len(logs), outcome is None)
         if state == self._sent_state:
             return None
-        new_logs, self._sent_state, self._logs = logs[self._logs :], state, len(logs)
+        new_logs = logs[self._sent_logs :]
+        self._sent_state = state
+        self._sent_logs = len(logs)
         return CallUpdate(self._id, call.connection, call.request_id, call.progress, new_logs, outcome)

@@ -28,8 +28,9 @@ class NumberOffset:
     """Adds the offset of one core to the numbers of this core, and the name of the core to its items."""
 
     def __init__(self, epoch: int, core: str) -> None:
-        """`core` is the name of the core, or "" if the front end shows only one core. Then the ids of jobs,
-        callbacks and todo entries are not changed.
+        """`core` is the name of the core, or "" if the front end shows only one core.
+
+        With one core, the ids of jobs, callbacks and todo entries are not changed.
         """
         self._epoch = epoch
         self._offset = epoch << EPOCH_BITS
@@ -81,7 +82,7 @@ class NumberOffset:
             structs.replace(
                 question,
                 id=question.id + offset,
-                connection=question.connection and question.connection + offset,
+                connection=question.connection + offset if question.connection else 0,
                 core=question.core or self._core,
             )
             for question in value
@@ -92,13 +93,10 @@ class NumberOffset:
 
         Two cores can use the same number for a background command. The ids of other jobs are unique.
         """
+        suffix = f"{EPOCH_SEPARATOR}{self._epoch}" if self._core else ""
         return tuple(
             structs.replace(
-                job,
-                id=f"{job.id}{EPOCH_SEPARATOR}{self._epoch}"
-                if job.kind is JobKind.PROGRAM and self._core
-                else job.id,
-                core=self._core,
+                job, id=job.id + suffix if job.kind is JobKind.PROGRAM else job.id, core=self._core
             )
             for job in value
         )

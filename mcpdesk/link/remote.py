@@ -27,7 +27,7 @@ FIRST_STATE_TIMEOUT_S = 10.0
 SEARCH_S = 0.5
 """Seconds between two searches for another core after the previous one has ended."""
 _log = logging.getLogger(__name__)
-_welcome = msgspec.msgpack.Decoder(Welcome)
+_welcome_decoder = msgspec.msgpack.Decoder(Welcome)
 
 
 class RunningCore(Struct, frozen=True):
@@ -49,7 +49,7 @@ def running_cores(state: str | None = None) -> list[RunningCore]:
                 with connection, connection.makefile("rb") as reader:
                     connection.settimeout(WELCOME_TIMEOUT_S)
                     connection.sendall(WELCOME_REQUEST)
-                    cores.append(RunningCore(_welcome.decode(read_message(reader.read)), path))
+                    cores.append(RunningCore(_welcome_decoder.decode(read_message(reader.read)), path))
     return sorted(cores, key=lambda core: core.welcome.since)
 
 
@@ -91,7 +91,7 @@ async def join(path: str, viewers: int = 1) -> tuple[Welcome, UnixWire]:
     try:
         wire.send(join_message(viewers))
         async with asyncio.timeout(WELCOME_TIMEOUT_S):
-            return _welcome.decode(await wire.receive()), wire
+            return _welcome_decoder.decode(await wire.receive()), wire
     except BaseException:
         wire.close()
         raise

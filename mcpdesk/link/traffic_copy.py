@@ -30,6 +30,7 @@ SEARCH_REQUEST_BYTES = 8 << 20
 EPOCH_BITS: Final = OWN_BITS
 """Number of bits for numbers within one core. The bits above them are the epoch, the number of the core."""
 OWN_MASK: Final = (1 << EPOCH_BITS) - 1
+"""Bits of a number that its core itself uses."""
 Sent = TypeVar("Sent")
 
 
@@ -63,8 +64,9 @@ class TrafficCopy(Store):
         self._next_numbers: dict[int, int] = {}
         """Number, at the core, of the frame that is expected next, by epoch."""
         self._marks_seen: dict[int, int] = {}
+        """Number of marks that each core has sent, by epoch."""
         self._remarks_seen: dict[int, int] = {}
-        """Number of marks and of remarks that each core has sent, by epoch."""
+        """Number of remarks that each core has sent, by epoch."""
 
     def add_batch(self, batch: TrafficBatch, epoch: int, core: str = "") -> int:
         """Store a batch. Return the number of frames that are missing before it.
@@ -89,10 +91,8 @@ class TrafficCopy(Store):
         frames = [frame for frame in batch.frames if frame.number >= next_number]
         missing = frames[0].number - next_number if frames else 0
         if missing:
-            add_gap(
-                self.gaps,
-                Gap(self.count, missing, batch.why or "they were deleted before they could be read"),
-            )
+            reason = batch.why or "they were deleted before they could be read"
+            add_gap(self.gaps, Gap(self.count, missing, reason))
         for frame in frames:
             number = self.count
             renumbered = structs.replace(frame, number=number, connection=frame.connection + offset)
@@ -108,7 +108,7 @@ class TrafficCopy(Store):
             self.count = number + 1
         if frames:
             self._next_numbers[epoch] = frames[-1].number + 1
-            self._drop()
+            self._drop_oldest_frames()
         return missing
 
     def close_all(self, epoch: int) -> None:
@@ -134,7 +134,7 @@ class TrafficCopy(Store):
         frame = self.frame(number)
         if frame is None:
             return b""
-        future = self._ask(number)
+        future = self._request_bytes(number)
         if future is not None and not is_on_event_loop():
             with suppress(TimeoutError, ValueError, DeskUserError):
                 return result_of(future) or frame.data
@@ -149,18 +149,18 @@ class TrafficCopy(Store):
 
         Incomplete frames are requested, a few megabytes at a time.
         """
-        first, size = stop, 0
+        first_incomplete, requested_bytes = stop, 0
         for number in range(start, stop):
-            if number in self._cut_frames and self._ask(number) is not None:
-                first = min(first, number)
+            if number in self._cut_frames and self._request_bytes(number) is not None:
+                first_incomplete = min(first_incomplete, number)
                 frame = self.ring.frame(number)
-                size += frame.size if frame is not None else 0
-                if size >= SEARCH_REQUEST_BYTES:
+                requested_bytes += frame.size if frame is not None else 0
+                if requested_bytes >= SEARCH_REQUEST_BYTES:
                     break
-        return first
+        return first_incomplete
 
-    def _ask(self, number: int) -> Future[bytes] | None:
-        """Request an incomplete frame. None if it is complete or can no longer be fetched."""
+    def _request_bytes(self, number: int) -> Future[bytes] | None:
+        """Request all bytes of an incomplete frame. None if it is complete or can no longer be fetched."""
         with self._lock:
             origin = self._cut_frames.get(number)
             if origin is None or number in self._fetched or number in self._unavailable:
@@ -197,7 +197,7 @@ class TrafficCopy(Store):
         for number in list(islice(closed, len(self.connections) - MAX_CONNECTIONS)):
             del self.connections[number]
 
-    def _drop(self) -> None:
+    def _drop_oldest_frames(self) -> None:
         """If there are too many frames, drop the oldest."""
         if not self.ring.is_over_budget:
             return
@@ -205,10 +205,10 @@ class TrafficCopy(Store):
             self.ring.drop_oldest()
         oldest = next(iter(self.ring.segments)) << SEGMENT_BITS
         with self._lock:
-            while self._cut_frames and (first := next(iter(self._cut_frames))) < oldest:
-                del self._cut_frames[first]
-                self._unavailable.discard(first)
-                self._fetched_bytes -= len(self._fetched.pop(first, b""))
+            while self._cut_frames and (first_cut := next(iter(self._cut_frames))) < oldest:
+                del self._cut_frames[first_cut]
+                self._unavailable.discard(first_cut)
+                self._fetched_bytes -= len(self._fetched.pop(first_cut, b""))
 
 
 def _unseen(counts: dict[int, int], epoch: int, first: int, values: tuple[Sent, ...]) -> tuple[Sent, ...]:

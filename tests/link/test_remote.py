@@ -367,7 +367,7 @@ def test_a_core_of_another_version_is_refused() -> None:
     threading.Thread(target=greet, daemon=True).start()
     try:
         (core,) = running_cores()
-        with pytest.raises(DeskUserError, match=r"serve old \(pid 17\) is of mcpdesk 0.0.9, this is"):
+        with pytest.raises(DeskUserError, match=r"serve old \(pid 17\) runs mcpdesk 0.0.9, this is"):
             RemoteLink(core)
     finally:
         place.leave()

@@ -42,28 +42,28 @@ def hosted_views(endpoint: HostedEndpoint, last_seen: Mapping[int, float | None]
         offers = endpoint.modes.get(client.key.mode, endpoint).dispatcher.offers
         return ToolsSeen.FRESH if client.tools_listed == offers.tools_fingerprint() else ToolsSeen.STALE
 
-    former = _FormerRows(endpoint.name, endpoint.former_clients, tools_seen)
+    rows = _ServerRows(endpoint.name, endpoint.former_clients, tools_seen)
     views = []
-    for dialogue in sorted(endpoint.dialogues.values(), key=_number):
+    for dialogue in sorted(endpoint.dialogues.values(), key=_connection_number):
         client = summary_of(dialogue)
         running = sum(call.method != LISTEN for call in dialogue.conversation.running)
-        views.append(former.row(client, last_seen.get(client.connection), running))
-    return [*views, *former.rest()]
+        views.append(rows.row(client, last_seen.get(client.connection), running))
+    return [*views, *rows.unconnected_rows()]
 
 
 def passed_views(
     connected: Iterable[PassedRow], former_by_server: Mapping[str, FormerClients]
 ) -> list[ClientView]:
     """Return the rows of pass-through servers, for connected clients and those that left recently."""
-    rows = {server: _FormerRows(server, former) for server, former in former_by_server.items()}
+    rows_by_server = {server: _ServerRows(server, former) for server, former in former_by_server.items()}
     views = []
-    for server, client, last_seen in sorted(connected, key=lambda each: each.client.connection):
-        server_rows = rows.setdefault(server, _FormerRows(server, FormerClients()))
-        views.append(server_rows.row(client, last_seen))
-    return [*views, *(view for server_rows in rows.values() for view in server_rows.rest())]
+    for server, client, last_seen in sorted(connected, key=lambda row: row.client.connection):
+        rows = rows_by_server.setdefault(server, _ServerRows(server, FormerClients()))
+        views.append(rows.row(client, last_seen))
+    return [*views, *(view for rows in rows_by_server.values() for view in rows.unconnected_rows())]
 
 
-def _number(dialogue: HostedDialogue) -> int:
+def _connection_number(dialogue: HostedDialogue) -> int:
     return dialogue.connection
 
 
@@ -71,7 +71,7 @@ def _never(_: ClientSummary) -> ToolsSeen:
     return ToolsSeen.NEVER
 
 
-class _FormerRows:
+class _ServerRows:
     """Creates the rows of one server.
 
     The totals of earlier connections are added to the first open connection of the same client. If the client
@@ -79,12 +79,18 @@ class _FormerRows:
     """
 
     def __init__(
-        self, server: str, former: FormerClients, tools: Callable[[ClientSummary], ToolsSeen] = _never
+        self,
+        server: str,
+        former_clients: FormerClients,
+        tools_seen: Callable[[ClientSummary], ToolsSeen] = _never,
     ) -> None:
         self._server = server
-        self._tools = tools
-        self._former: dict[ClientKey, ClientSummary] = {each.key: each for each in former.clients()}
-        self._dropped = former.dropped
+        self._tools_seen = tools_seen
+        self._former: dict[ClientKey, ClientSummary] = {
+            client.key: client for client in former_clients.clients()
+        }
+        """Clients without a row so far, by key."""
+        self._dropped = former_clients.dropped
 
     def row(self, client: ClientSummary, last_seen: float | None, running: int = 0) -> ClientView:
         """Return the row of an open connection.
@@ -94,16 +100,16 @@ class _FormerRows:
         earlier = None if client.key.transport == "memory" else self._former.pop(client.key, None)
         return self._view(client.after(earlier), last_seen, running)
 
-    def rest(self) -> list[ClientView]:
+    def unconnected_rows(self) -> list[ClientView]:
         """Return the rows of clients that left.
 
         One more row is for all clients that are not remembered separately.
         """
         oldest_end = time.time() - SHOWN_FORMER_S
-        clients = [each for each in self._former.values() if (each.closed or 0.0) > oldest_end]
+        clients = [client for client in self._former.values() if (client.closed or 0.0) > oldest_end]
         if self._dropped is not None:
             clients.append(self._dropped)
-        return [self._view(each, each.closed) for each in clients]
+        return [self._view(client, client.closed) for client in clients]
 
     def _view(self, client: ClientSummary, last_seen: float | None, running: int = 0) -> ClientView:
         durations = sorted(client.durations)
@@ -118,7 +124,7 @@ class _FormerRows:
             errors=client.errors,
             p50_s=quantile(durations, 0.5),
             p95_s=quantile(durations, 0.95),
-            tools=self._tools(client),
+            tools=self._tools_seen(client),
             mode=client.key.mode,
             caller=client.key.caller,
             seen=last_seen,

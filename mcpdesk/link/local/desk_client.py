@@ -33,7 +33,9 @@ from mcpdesk.recorder.record import ConnectionInfo, Direction, Recorder
 from mcpdesk.version import __version__
 
 IDENTITY = {"name": "desk", "version": __version__}
+"""Name and version with which the desk initializes a connection."""
 MAX_LOGS = 500
+"""Maximum number of log messages of one call that are kept. Later ones are dropped."""
 _LOG = logging.getLogger(__name__)
 
 Run = Callable[[Callable[[], object]], object]
@@ -46,7 +48,7 @@ class DeskCall(CallObserver):
     def __init__(
         self, connection: int, method: str, params: JSONObject, cancel_request: Callable[[DeskCall], None]
     ) -> None:
-        """`connection` is the recorder's connection number. `cancel_request` cancels it."""
+        """`connection` is the recorder's connection number. `cancel_request` cancels the request."""
         self.request_id = 0
         """Id of the request that was sent last, or 0. It changes when the request is sent again with
         answers.
@@ -190,6 +192,7 @@ class RecordedDesk(DeskClient):
         self._recorder.connect(replace(self._info, closed=time.time()))
 
     async def _follow(self, call: DeskCall) -> None:
+        """Wait for the response of a call, and record request and response on the additional connection."""
         identifier = next(self._ids)
         self._record(Direction.IN, codec.request(identifier, call.method, call.params))
         try:
@@ -200,10 +203,12 @@ class RecordedDesk(DeskClient):
                 params = {"requestId": identifier}
                 self._record(Direction.IN, codec.notification("notifications/cancelled", params))
             else:
-                key, value = (
-                    ("error", outcome.error) if outcome.result is None else ("result", outcome.result)
-                )
-                self._record(Direction.OUT, codec.encode({"jsonrpc": "2.0", "id": identifier, key: value}))
+                response: JSONObject = {"jsonrpc": "2.0", "id": identifier}
+                if outcome.result is None:
+                    response["error"] = outcome.error
+                else:
+                    response["result"] = outcome.result
+                self._record(Direction.OUT, codec.encode(response))
 
     def _record(self, direction: Direction, data: bytes) -> None:
         self._recorder.frame(self._info.number, direction, data, is_json=True)
@@ -222,9 +227,11 @@ class HostedDesk(DeskClient):
         peer: str = "desk",
         extensions: Mapping[str, JSONObject] = MappingProxyType({}),
     ) -> None:
-        """Open a connection for `run`. `extensions` has the extensions of MCP to declare: settings by id.
+        """Open a connection.
 
-        Policies of the server apply to the calls of a `peer` that is not the desk itself.
+        `run` schedules functions on the core's loop. `extensions` has the settings of the MCP extensions to
+        declare, by id of the extension. Policies of the server apply to the calls of a `peer` that is not the
+        desk itself.
         """
         self.endpoint = endpoint
         self._peer = peer

@@ -34,16 +34,17 @@ from mcpdesk.server.offer.listing import WIRE
 from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.server import Server
 
-_LIST_KEY = {
+_LIST_KEYS = {
     ItemKind.TOOL: "tools",
     ItemKind.RESOURCE: "resources",
     ItemKind.TEMPLATE: "resourceTemplates",
     ItemKind.PROMPT: "prompts",
     ItemKind.SKILL: "skills",
 }
+"""Member of the response to a list request that has the items, by kind."""
 
 
-def _configuration(client: str, target: ServerAddress, over: ClientTransport) -> Future[str]:
+def _client_configuration(client: str, target: ServerAddress, over: ClientTransport) -> Future[str]:
     """Return the text for a client's configuration. The future may fail with ValueError and the reason."""
     try:
         return finished(client_config(client, target, over))
@@ -71,7 +72,8 @@ class ServerCatalogue:
         """Return items of all kinds in the order of the lists. Cached until they change."""
         version = self.version
         if self._catalogue is None or self._catalogue.version != version:
-            items = [item for kind, registry in self._registries() for item in _items(kind, registry)]
+            registries = self._registries()
+            items = [item for kind, registry in registries for item in _catalogue_items(kind, registry)]
             self._catalogue = Catalogue(self.server.name, version, tuple(map(self._with_policy, items)))
         return self._catalogue
 
@@ -94,22 +96,23 @@ class ServerCatalogue:
         )
 
 
-def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
-    to_wire = WIRE[_LIST_KEY[kind]]
+def _catalogue_items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
+    """Yield the offered items of a registry, then the unavailable ones."""
+    to_wire = WIRE[_LIST_KEYS[kind]]
     stale_items = {
         unavailable.name: unavailable for unavailable in registry.unavailable if unavailable.is_serving
     }
     for item in registry:
         name = registry.key(item)
-        problem = stale_items.get(name)
+        stale_item = stale_items.get(name)
         yield CatalogueItem(
             kind=kind,
             name=name,
             title=item.title or item.name,
             description=item.description,
-            source=problem.source if problem else item.source,
-            problem=problem.reason if problem else "",
-            stale=problem is not None,
+            source=stale_item.source if stale_item else item.source,
+            problem=stale_item.reason if stale_item else "",
+            stale=stale_item is not None,
             changed=name in registry.changed,
             needs_token=kind is ItemKind.TOOL and item.requires_jwt,
             scopes=item.scopes if kind is ItemKind.TOOL else (),
@@ -133,6 +136,7 @@ class ModeList:
     def __init__(self, hosted: HostedFolder) -> None:
         self.hosted = hosted
         self._cache_key: tuple[int, Mapping[str, Mode]] = (-1, {})
+        """Version of the tools, and modes, from which `_views` were computed."""
         self._views: tuple[ModeView, ...] = ()
 
     def views(self) -> tuple[ModeView, ...]:
@@ -146,16 +150,16 @@ class ModeList:
     def _mode_views(self, modes: Mapping[str, Mode]) -> Iterator[ModeView]:
         tools = self.hosted.server.tools
         offered_names = {tool.name for tool in tools}
-        reasons = {each.name: each.reason for each in tools.unavailable}
-        for name, mode in modes.items():
+        reasons = {item.name: item.reason for item in tools.unavailable}
+        for mode_name, mode in modes.items():
             tool_names = dict.fromkeys(mode.tools)
-            missing = [each for each in tool_names if each not in offered_names]
-            yield ModeView(
-                name,
-                mode.description,
-                tuple(each for each in tool_names if each in offered_names),
-                tuple((each, reasons.get(each) or no_tool(each, self.hosted.tools)) for each in missing),
+            available = tuple(name for name in tool_names if name in offered_names)
+            missing = tuple(
+                (name, reasons.get(name) or no_tool(name, self.hosted.tools))
+                for name in tool_names
+                if name not in offered_names
             )
+            yield ModeView(mode_name, mode.description, available, missing)
 
 
 class LocalServers(ServerFacet):
@@ -216,11 +220,11 @@ class LocalServers(ServerFacet):
     def reconnect_with_revision(self, server: str, revision: str) -> None:
         """Reconnect to an upstream server with another revision."""
 
-        def begin() -> None:
+        def reconnect() -> None:
             if (upstream := self._host.upstreams.get(server)) is not None:
                 self._host.start_chore(upstream.reconnect_with_revision(revision))
 
-        self._host.call_soon(begin)
+        self._host.call_soon(reconnect)
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
         """Return the file that the person must trust before `add_server` uses it."""
@@ -257,10 +261,11 @@ class LocalServers(ServerFacet):
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Add a server. `text` is written as on the command line."""
         future: Future[tuple[str, ...]] = promise()
-        self._host.call_soon(lambda: self._host.start_chore(self._add(text, agreed, future)))
+        self._host.call_soon(lambda: self._host.start_chore(self._add_server(text, agreed, future)))
         return future
 
-    async def _add(self, text: str, agreed: str, future: Future[tuple[str, ...]]) -> None:
+    async def _add_server(self, text: str, agreed: str, future: Future[tuple[str, ...]]) -> None:
+        """Add a server, and set the result or the exception of `future`."""
         try:
             future.set_result(await self._host.add(text, agreed))
         except DeskError as error:
@@ -286,33 +291,33 @@ class LocalServers(ServerFacet):
             target = self._upstreams.address(server)
             if target.key and key is not None:
                 target = target._replace(key=key)
-            return _configuration(client, target, over if target.program else "http")
+            return _client_configuration(client, target, over if target.program else "http")
         if server not in host.by_name:
             return super().client_config(server, client, key, mode, over)
-        url, own_key = host.url(server), host.rules.api_key
         hosted = host.by_name[server].server
-        shown_key = key if own_key and key is not None else own_key
-        header, folder, access = host.rules.api_key_header, str(hosted.folder or ""), hosted.access
+        own_key = host.rules.api_key
         target = ServerAddress(
             server,
-            folder,
-            url,
-            shown_key,
-            header,
-            mode or hosted.mode,
-            needs_token=access.requires_token,
-            has_login=bool(access.authorization_servers),
+            folder=str(hosted.folder or ""),
+            url=host.url(server),
+            key=key if own_key and key is not None else own_key,
+            header=host.rules.api_key_header,
+            mode=mode or hosted.mode,
+            needs_token=hosted.access.requires_token,
+            has_login=bool(hosted.access.authorization_servers),
         )
-        return _configuration(client, target, over)
+        return _client_configuration(client, target, over)
 
     def _catalogue_of(self, name: str) -> ServerCatalogue:
-        catalogue, server = self._catalogues.get(name), self._host.by_name[name].server
+        catalogue = self._catalogues.get(name)
+        server = self._host.by_name[name].server
         if catalogue is None or catalogue.server is not server:
             catalogue = self._catalogues[name] = ServerCatalogue(server)
         return catalogue
 
     def _modes_of(self, name: str) -> ModeList:
-        modes, hosted = self._modes.get(name), self._host.folders[name]
+        modes = self._modes.get(name)
+        hosted = self._host.folders[name]
         if modes is None or modes.hosted is not hosted:
             modes = self._modes[name] = ModeList(hosted)
         return modes

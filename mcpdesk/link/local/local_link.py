@@ -82,12 +82,12 @@ class LocalClients(ClientFacet):
                 for view in hosted_views(endpoint, last_seen)
             ]
             if http is not None:
-                passed_rows = (
+                passed_rows = [
                     PassedRow(
                         client.key.server, client.summary, None if client.running_answers else client.seen
                     )
                     for client in http.passed_clients()
-                )
+                ]
                 views += passed_views(passed_rows, http.former_passed_clients())
             self._clients = tuple(sorted(views, key=lambda view: view.connection))
             self._view_time = now
@@ -123,23 +123,21 @@ class LocalClients(ClientFacet):
         running, session = conversation.running, conversation.session
         # If an operation needs several requests, its handler runs in a separate task.
         tasks = {deadline.capture_key: deadline.task for deadline in self._host.services.deadlines}
+        running_calls: list[RunningCall] = []
+        for call in running:
+            if call.method != LISTEN:
+                where = ""
+                if len(running_calls) < MAX_AWAITED_LINES:
+                    where = awaited_line(tasks.get(call.capture_key), endpoint.server.folder)
+                running_calls.append(_running_call(call, conversation.questioned_calls, where))
         return ClientDetail(
             capabilities=conversation.terms.capabilities,
             session=self._session(dialogue.connection),
             session_ttl_s=self._host.rules.session_ttl_s,
-            listens=tuple(_filter(call) for call in running if call.method == LISTEN),
+            listens=tuple(_listened_items(call) for call in running if call.method == LISTEN),
             subscribed=tuple(sorted(session.subscriptions)),
             receives_list_changes=session.is_open,
-            running=tuple(
-                _running(
-                    call,
-                    conversation.questioned_calls,
-                    awaited_line(tasks.get(call.capture_key), endpoint.server.folder)
-                    if number < MAX_AWAITED_LINES
-                    else "",
-                )
-                for number, call in enumerate(call for call in running if call.method != LISTEN)
-            ),
+            running=tuple(running_calls),
             parked=tuple(self._parked(endpoint.name, conversation.peer)),
         )
 
@@ -159,21 +157,23 @@ class LocalClients(ClientFacet):
         for parked_round in self._host.services.rounds.parked:
             if parked_round.server == server and parked_round.call.peer == peer:
                 methods = tuple(asking.method for asking in parked_round.questions().values())
-                yield ParkedOperation(parked_round.call.method, _name(parked_round.call), methods)
+                yield ParkedOperation(parked_round.call.method, _item_name(parked_round.call), methods)
 
 
-def _running(call: Call, asking_calls: Sequence[object], where: str) -> RunningCall:
+def _running_call(call: Call, asking_calls: Sequence[object], where: str) -> RunningCall:
+    """Describe a running call. `asking_calls` has a call once for each of its unanswered questions."""
     elapsed_s = time.monotonic() - call.started
     return RunningCall(
-        call.method, _name(call), elapsed_s, asking_calls.count(call), call.id, where, call.started
+        call.method, _item_name(call), elapsed_s, asking_calls.count(call), call.id, where, call.started
     )
 
 
-def _name(call: Call) -> str:
+def _item_name(call: Call) -> str:
+    """Return the name of the tool or prompt that a call is about, or the URI, or ""."""
     return str(call.params.get("name") or call.params.get("uri") or "")
 
 
-def _filter(call: Call) -> tuple[str, ...]:
+def _listened_items(call: Call) -> tuple[str, ...]:
     """Return the notifications and URIs that a listen stream subscribes to."""
     filters = call.params.get("notifications") or {}
     uris = filters.get("resourceSubscriptions") or ()
@@ -247,10 +247,10 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Use a token for the calls to a server. An upstream server is reconnected with it."""
         if server in self._host.upstreams:
-            return self._run_function(partial(self._give_upstream, server, text))
-        return self._hosted(server).token.give(text, needs)
+            return self._run_function(partial(self._use_upstream_token, server, text))
+        return self._hosted_desk(server).token.give(text, needs)
 
-    def _give_upstream(self, server: str, text: str) -> tuple[str, ...]:
+    def _use_upstream_token(self, server: str, text: str) -> tuple[str, ...]:
         """Use a token for an upstream server. Raises: ValueError if it cannot be sent in a header."""
         from mcpdesk.client.credentials import credential_headers
 
@@ -263,25 +263,26 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def drop_token(self, server: str) -> None:
         """Stop using the token."""
-        self._hosted(server).token.drop()
+        self._hosted_desk(server).token.drop()
 
     def set_log_level(self, server: str, level: str) -> Future[bool]:
         """Request log messages of this level and above from a server."""
-        upstream, future = self._host.upstreams.get(server), promise()
+        upstream = self._host.upstreams.get(server)
+        future = promise()
         try:
-            target = self._hosted(server).server if upstream is None else upstream
+            target = self._hosted_desk(server).server if upstream is None else upstream
         except DeskUserError as error:
             future.set_exception(ValueError(str(error)))
             return future
 
-        async def ask() -> None:
+        async def request_level() -> None:
             try:
                 await target.set_log_level(level)
                 future.set_result(True)
             except CallError as error:
                 future.set_exception(ValueError(str(error)))
 
-        self._host.call_soon(lambda: self._host.start_chore(ask()))
+        self._host.call_soon(lambda: self._host.start_chore(request_level()))
         return future
 
     def choose_roots(self, texts: list[str]) -> Future[bool]:
@@ -389,13 +390,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Return the work that quitting would interrupt, as phrases."""
         calls = sum(desk.running for desk in self._all_desks())
         # A client over stdio is not interrupted: it continues with a core of its own.
-        dependent_clients = (each for each in self.client_views() if each.transport != "stdio")
-        own_questions = (each for each in self._host.inbox.questions() if not each.core)
+        dependent_clients = (client for client in self.client_views() if client.transport != "stdio")
+        own_questions = (question for question in self._host.inbox.questions() if not question.core)
         counts = (
             ("running call", calls),
-            ("running job", sum(1 for each in self.jobs() if not each.state.is_final)),
+            ("running job", sum(not job.state.is_final for job in self.jobs())),
             ("connected client", connected(dependent_clients, time.time())),
-            ("waiting question", sum(1 for each in own_questions if each.state == "waiting")),
+            ("waiting question", sum(question.state == "waiting" for question in own_questions)),
         )
         return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counts if number)
 
@@ -414,16 +415,17 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """
         upstream = self._host.upstreams.get(server)
         if upstream is None:
-            return self._hosted(server)
+            return self._hosted_desk(server)
         with self._lock:
             desk = self._upstream_desks.get(server)
             if desk is None or desk.server is not upstream.connection:
                 if desk is not None:
                     self._host.call_soon(desk.close)
-                desk = self._upstream_desks[server] = self._upstream_desk(upstream)
+                desk = self._upstream_desks[server] = self._create_upstream_desk(upstream)
             return desk
 
-    def _upstream_desk(self, upstream: Upstream) -> DeskClient:
+    def _create_upstream_desk(self, upstream: Upstream) -> DeskClient:
+        """Create the object that sends the requests of this front end to an upstream server."""
         from mcpdesk.link.local.desk_client import DeskClient, RecordedDesk
 
         run = self._host.call_soon
@@ -433,6 +435,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return RecordedDesk(upstream.connection, upstream.number, run, self._host.recording, info)
 
     def _all_desks(self) -> list[DeskClient]:
+        """Return all connections of this front end to servers."""
         with self._lock:
             return [*self._hosted_desks.values(), *self._upstream_desks.values()]
 
@@ -440,16 +443,16 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Return the open connection to a server, or None if it is closed or the server was replaced."""
         upstream = self._host.upstreams.get(server)
         if upstream is None:
-            return self._open_hosted(server)
+            return self._open_hosted_desk(server)
         desk = self._upstream_desks.get(server)
         return desk if desk is not None and desk.server is upstream.connection else None
 
-    def _open_hosted(self, server: str) -> HostedDesk | None:
+    def _open_hosted_desk(self, server: str) -> HostedDesk | None:
         """Return the open connection to a hosted server, or None."""
         desk = self._hosted_desks.get(server)
         return desk if desk is not None and desk.endpoint is self._host.by_name.get(server) else None
 
-    def _hosted(self, server: str) -> HostedDesk:
+    def _hosted_desk(self, server: str) -> HostedDesk:
         """Return the connection to a hosted server. Raises: DeskUserError for any other server."""
         if server in self._host.upstreams:
             location = self._host.upstreams[server].plan.location
@@ -485,7 +488,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def _server_views(self) -> Iterator[ServerView]:
         for name in [*self._host.by_name, *self._host.upstreams]:
-            desk, hosted = self._open_desk(name), self._open_hosted(name)
+            desk, hosted = self._open_desk(name), self._open_hosted_desk(name)
             with suppress(KeyError):  # the server was removed at this moment
                 token = None if hosted is None else hosted.token.view()
                 yield self.server_view(name, token, ALL_LOGS if desk is None else desk.server.log_level)
@@ -535,6 +538,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._host.inbox.attend(count)
 
     def _leave(self) -> None:
+        """Remove this front end from the core. Runs on the core's loop."""
         self._host.on_roots.remove(self._notify_roots_changed)
         self._attend(-self._viewers)
         for desk in self._all_desks():

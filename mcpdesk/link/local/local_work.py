@@ -64,30 +64,32 @@ class LocalWork(WorkFacet):
     def __init__(self, host: Host) -> None:
         self._host = host
         self._running: set[asyncio.Task[None]] = set()
+        """Running work on the core's loop."""
         self._refreshing: set[str] = set()
+        """Servers whose task lists are being reloaded."""
         self._file_checks = ThreadPoolExecutor(1, "looks")
         self._file_check_times: dict[str, float] = {}
         """Time of the last check whether a state file exists, by server."""
         self._running_count = (-1, 0)
+        """Version of the jobs, and the number of running jobs at this version."""
         self._measurements: dict[str, tuple[float, float]] = {}
-        """For each running program: time of the last measurement, and the processor seconds
-        used until then."""
+        """Monotonic time of the last measurement, and the processor seconds used until then, by job id."""
 
     def work_view(self) -> WorkView:
         """Return versions and small values. Task lists that another process has changed are reloaded."""
-        todo = 0
+        todo_version = 0
         for name, state in self._states():
             if state.has_created("todo"):
-                todo += state.todo.version
+                todo_version += state.todo.version
             self._refresh(name, state)
         return WorkView(
             jobs_version=self._jobs_version(),
             running_jobs=self._running_jobs(),
             callbacks_version=sum(state.callbacks.version for _, state in self._states("callbacks")),
             next_callback=min(self._due_times(), default=None),
-            todo_version=todo,
+            todo_version=todo_version,
             plans=tuple(
-                _plan(name, session, plan)
+                _plan_view(name, session, plan)
                 for name, state in self._states()
                 for session, plan in state.shown_plans
             ),
@@ -95,9 +97,9 @@ class LocalWork(WorkFacet):
 
     def jobs(self) -> tuple[JobView, ...]:
         """Return background programs, asynchronous calls and tasks, oldest first."""
-        views = [_task(task) for task in self._host.services.jobs.snapshot()]
+        views = [_job_view(job) for job in self._host.services.jobs.snapshot()]
         for name, state in self._states("programs"):
-            views += [_program(name, program) for program in state.programs.all()]
+            views += [_program_view(name, program) for program in state.programs.all()]
         return tuple(sorted(views, key=lambda job: job.started))
 
     def usage(self) -> dict[str, JobUse]:
@@ -105,38 +107,40 @@ class LocalWork(WorkFacet):
 
         Takes milliseconds, so do not call it on the UI thread.
         """
-        now, usages, measured = time.monotonic(), {}, {}
+        now = time.monotonic()
+        usages: dict[str, JobUse] = {}
+        measurements: dict[str, tuple[float, float]] = {}
         for name, state in self._states("programs"):
             for number, usage in state.programs.usage().items():
-                key = _key(name, number)
-                previous = self._measurements.get(key)
-                measured[key] = (now, usage.cpu_s)
-                busy_share = (
-                    None if previous is None else max(0.0, (usage.cpu_s - previous[1]) / (now - previous[0]))
-                )
-                usages[key] = JobUse(busy_share, usage.memory, usage.processes)
-        self._measurements = measured
+                job_id = _program_job_id(name, number)
+                measurements[job_id] = (now, usage.cpu_s)
+                busy_processors: float | None = None
+                if (previous := self._measurements.get(job_id)) is not None:
+                    previous_time, previous_cpu_s = previous
+                    busy_processors = max(0.0, (usage.cpu_s - previous_cpu_s) / (now - previous_time))
+                usages[job_id] = JobUse(busy_processors, usage.memory, usage.processes)
+        self._measurements = measurements
         return usages
 
     def output(self, job: str, after: int) -> JobOutput | None:
-        """Return output of a job from byte `after` on, or the last part of the output, or None if the job has
-        no readable output. Reads a file, so do not call it on the UI thread.
+        """Return output of a job from byte `after` on, or the last part of the output.
+
+        None if the job has no readable output. Reads a file, so do not call it on the UI thread.
         """
         program = self._program(job)
         if program is None:
             return self._call_output(job, after)
         size = program.output.size
-        start = (
-            after if after >= 0 and 0 <= size - after <= MAX_OUTPUT_BYTES else max(0, size - MAX_OUTPUT_BYTES)
-        )
+        last_part_start = max(0, size - MAX_OUTPUT_BYTES)
+        is_recent = after >= 0 and 0 <= size - after <= MAX_OUTPUT_BYTES
+        start = after if is_recent else last_part_start
         try:
             piece = program.piece(start, MAX_OUTPUT_BYTES)
         except OSError:
             return None
         if piece.end == start < size and program.output.problem:
-            return JobOutput(
-                program.output.end(MAX_OUTPUT_BYTES), max(0, size - MAX_OUTPUT_BYTES), size, is_last=False
-            )
+            # The file lacks this part. The end of the output is in memory.
+            return JobOutput(program.output.end(MAX_OUTPUT_BYTES), last_part_start, size, is_last=False)
         return JobOutput(piece.text, start, piece.end, piece.is_last)
 
     def _call_output(self, job: str, after: int) -> JobOutput | None:
@@ -160,7 +164,7 @@ class LocalWork(WorkFacet):
 
     def callbacks(self) -> tuple[CallbackView, ...]:
         """Return all stored callbacks, oldest first."""
-        return tuple(sorted(self._callbacks(), key=lambda each: each.created))
+        return tuple(sorted(self._callback_views(), key=lambda callback: callback.created))
 
     def fire_callback(self, server: str, number: int) -> None:
         """Fire a callback now. Ignored if it has ended."""
@@ -173,7 +177,7 @@ class LocalWork(WorkFacet):
     def todo(self) -> tuple[TodoView, ...]:
         """Return the newest tasks of each server's lists, oldest first."""
         return tuple(
-            _todo(name, task) for name, state in self._states("todo") for task in state.todo.snapshot
+            _todo_view(name, task) for name, state in self._states("todo") for task in state.todo.snapshot
         )
 
     def plan_text(self, server: str, session: str) -> str | None:
@@ -203,6 +207,7 @@ class LocalWork(WorkFacet):
         return state
 
     def _program(self, job: str) -> Program | None:
+        """Return the program with a job id, or None if the id does not belong to a program."""
         server, _, number = job.rpartition(":")
         if server not in self._host.folders or _NUMBER.fullmatch(number) is None:
             return None
@@ -221,12 +226,12 @@ class LocalWork(WorkFacet):
 
     def _due_times(self) -> Iterator[float]:
         for _, state in self._states("callbacks"):
-            yield from (each.due for each in state.callbacks.snapshot if each.due is not None)
+            yield from (callback.due for callback in state.callbacks.snapshot if callback.due is not None)
 
-    def _callbacks(self) -> Iterator[CallbackView]:
+    def _callback_views(self) -> Iterator[CallbackView]:
         for name, state in self._states("callbacks"):
-            for each in state.callbacks.snapshot:
-                yield _callback(name, each)
+            for callback in state.callbacks.snapshot:
+                yield _callback_view(name, callback)
 
     def _refresh(self, name: str, state: ServerState) -> None:
         """Schedule a reload of a server's task lists on the core's loop. Only one reload runs at a time."""
@@ -268,22 +273,22 @@ class LocalWork(WorkFacet):
             finally:
                 on_end()
 
-        def begin() -> None:
+        def start_task() -> None:
             task = asyncio.create_task(run())
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-        self._host.call_soon(begin)
+        self._host.call_soon(start_task)
 
 
-def _key(server: str, number: int) -> str:
+def _program_job_id(server: str, number: int) -> str:
     """Return the job id of a background command. It contains a colon; ids of tasks do not."""
     return f"{server}:{number}"
 
 
-def _program(server: str, program: Program) -> JobView:
+def _program_view(server: str, program: Program) -> JobView:
     return JobView(
-        id=_key(server, program.id),
+        id=_program_job_id(server, program.id),
         kind=JobKind.PROGRAM,
         server=server,
         name=program.command,
@@ -300,48 +305,49 @@ def _program(server: str, program: Program) -> JobView:
     )
 
 
-def _task(view: Job) -> JobView:
-    state, feed = _STATES[view.status], view.feed
-    if feed is not None and view.status is TaskStatus.WORKING and view.started is None:
+def _job_view(job: Job) -> JobView:
+    """Return the view of an asynchronous call or a task."""
+    state, feed = _STATES[job.status], job.feed
+    if feed is not None and job.status is TaskStatus.WORKING and job.started is None:
         state = JobState.QUEUED
-    if state is JobState.CANCELLED and view.has_running_code:
+    if state is JobState.CANCELLED and job.has_running_code:
         state = JobState.LEFT
     return JobView(
-        id=view.id,
+        id=job.id,
         kind=JobKind.TASK if feed is None else JobKind.CALL,
-        server=view.server,
-        name=view.tool,
-        peer=view.peer,
+        server=job.server,
+        name=job.tool,
+        peer=job.peer,
         state=state,
-        message=view.status_message if feed is None or state.is_final else _progress(feed.latest),
-        started=view.started or view.created,
-        ended=view.updated if state.is_final else None,
+        message=job.status_message if feed is None or state.is_final else _progress_text(feed.latest),
+        started=job.started or job.created,
+        ended=job.updated if state.is_final else None,
         size=0 if feed is None else feed.size,
-        produced_files=tuple(CallFile(each.name, each.size) for each in view.files),
+        produced_files=tuple(CallFile(file.name, file.size) for file in job.files),
     )
 
 
-def _progress(latest: ProgressReport | None) -> str:
+def _progress_text(latest: ProgressReport | None) -> str:
     """Format progress: `40 % reading` if the total is known, else `7 reading`."""
     if latest is None:
         return ""
-    share = f"{latest.share:.0%}".replace("%", " %") if latest.total else f"{latest.value:g}"
-    return f"{share} {latest.message}".strip()
+    amount = f"{latest.share:.0%}".replace("%", " %") if latest.total else f"{latest.value:g}"
+    return f"{amount} {latest.message}".strip()
 
 
-def _plan(server: str, session: str, plan: Plan) -> PlanView:
+def _plan_view(server: str, session: str, plan: Plan) -> PlanView:
     return PlanView(
         server, plan.goal, plan.file, plan.since, plan.is_active, session=session, client=plan.client
     )
 
 
-def _callback(server: str, callback: Callback) -> CallbackView:
+def _callback_view(server: str, callback: Callback) -> CallbackView:
     return CallbackView(
         server, callback.id, callback.message, callback.delay_s, callback.repeat_count, callback.fired,
         callback.due, callback.peer, callback.created, callback.last_fired,
     )  # fmt: skip
 
 
-def _todo(server: str, task: Task) -> TodoView:
+def _todo_view(server: str, task: Task) -> TodoView:
     steps = tuple(StepView(step.id, step.text, step.completed) for step in task.steps)
     return TodoView(server, task.id, task.name, task.created, task.completed, task.is_current, steps)

@@ -24,7 +24,7 @@ def server_offers() -> tuple[ServerOffer, ...]:
     offers = [
         *_folder_offers(Path.cwd()),
         *map(_offer, discovery.servers),
-        *_problems(discovery),
+        *_problem_offers(discovery),
     ]
     return tuple(offers[:MAX_OFFERS])
 
@@ -49,11 +49,13 @@ def _folder_offers(folder: Path) -> Iterator[ServerOffer]:
 
 
 def _offer(server: FoundServer) -> ServerOffer:
+    """Return the offer of a server in a client configuration."""
     note = f"{server.transport}, {server.address}{', disabled' if server.server.is_disabled else ''}"
     return ServerOffer(shlex.quote(server.target), server.target, note, server.server.problem)
 
 
-def _problems(discovery: FoundServers) -> Iterator[ServerOffer]:
+def _problem_offers(discovery: FoundServers) -> Iterator[ServerOffer]:
+    """Yield an offer that cannot be added for each configuration that cannot be read."""
     for problem in discovery.problems:
         home = Path.home()
         is_inside = problem.path.is_relative_to(home)

@@ -17,7 +17,8 @@ def look_of(server: ServerView, link: Link) -> Look:
     if not server.problems:
         return HOSTED["served"]
     items = link.catalogue(server.name).items
-    return HOSTED["faulty" if any(not item.problem or item.stale for item in items) else "withheld"]
+    has_working_item = any(not item.problem or item.stale for item in items)
+    return HOSTED["faulty" if has_working_item else "withheld"]
 
 
 def down_servers(view: CoreView, link: Link) -> list[str]:

@@ -18,6 +18,7 @@ class SchemaChecks:
 
     def __init__(self) -> None:
         self._validators: dict[tuple[str, str], tuple[dict[str, Any], Validator | None]] = {}
+        """Schema and its compiled form, or None if it is invalid, by server and tool."""
 
     def failures(self, tool: tuple[str, str], schema: dict[str, Any], arguments: Any) -> list[SchemaFailure]:
         """Return violations of a tool's schema, or an empty list if the schema itself is invalid.
@@ -48,20 +49,23 @@ class UpstreamViews:
         status = upstream.status
         agreement = status.agreement
         server_info = {} if agreement is None else agreement.server
+        # The first revision supports completion but has no capability for it.
+        has_completion = (
+            agreement is None
+            or not agreement.revision.has_completions
+            or "completions" in agreement.capabilities
+        )
         return ServerView(
             name=name,
-            title=_text(server_info.get("title")) or _text(server_info.get("name")) or name,
-            version=_text(server_info.get("version")),
+            title=_text_or_empty(server_info.get("title")) or _text_or_empty(server_info.get("name")) or name,
+            version=_text_or_empty(server_info.get("version")),
             folder="",
             url=self._host.url(name) if name in self._host.pass_throughs else "",
             catalogue_version=status.version,
             problems=status.problems,
             upstream=_upstream_view(upstream, status),
             log_level=upstream.log_level if agreement is not None and agreement.sends_logs else "",
-            # The first revision supports completion but has no capability for it.
-            has_completion=agreement is None
-            or not agreement.revision.has_completions
-            or "completions" in agreement.capabilities,
+            has_completion=has_completion,
         )
 
     def catalogue(self, name: str) -> Catalogue:
@@ -85,11 +89,11 @@ class UpstreamViews:
     def validate(self, name: str, tool: str, arguments: Any) -> list[SchemaFailure]:
         """Return violations of the schema, or an empty list if the schema itself is invalid."""
         offers = self._host.upstreams[name].status.offers
-        schema = next(
-            (each.definition["inputSchema"] for each in offers if (each.kind, each.name) == ("tool", tool)),
-            None,
-        )
-        return [] if schema is None else self._checks.failures((name, tool), schema, arguments)
+        for offer in offers:
+            if (offer.kind, offer.name) == ("tool", tool):
+                schema = offer.definition["inputSchema"]
+                return [] if schema is None else self._checks.failures((name, tool), schema, arguments)
+        return []
 
     def address(self, name: str) -> ServerAddress:
         """Return the address at which clients reach the server: this core, the server's URL, or
@@ -121,11 +125,12 @@ def _upstream_view(upstream: Upstream, status: UpstreamStatus) -> UpstreamView:
 
 
 def _compiled(schema: dict[str, Any]) -> Validator | None:
+    """Compile a schema. None if it is invalid."""
     try:
         return compile_schema(schema)
     except SchemaError:
         return None  # the server itself checks the arguments
 
 
-def _text(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""

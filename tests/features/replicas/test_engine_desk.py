@@ -489,7 +489,7 @@ async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group)
     try:
         await until(lambda: ShownCoreState.UNREADABLE in states(link))
         (named,) = (each for each in link.view().cores if each.state is ShownCoreState.UNREADABLE)
-        assert named.name == "old" and "is of mcpdesk 0.0.9" in named.reason
+        assert named.name == "old" and "runs mcpdesk 0.0.9" in named.reason
         assert [each.name for each in link.view().servers] == ["far"]
         assert len([each for each in link.notices() if "0.0.9" in each.text]) == 1
         await old.close()
