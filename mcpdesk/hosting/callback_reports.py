@@ -46,6 +46,7 @@ class CallbackReports:
             self._start_chore(self._send_missed(subscriber, state.callbacks, subscriber.peer()))
 
     async def _send_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:
+        """Send a log message about each callback that fired while a client was disconnected."""
         from mcpdesk.server.state.callback_timers import fired_data
 
         try:
@@ -61,6 +62,7 @@ class CallbackReports:
         return self._services.subscriptions.log(server, level, "callback", data)
 
     def _on_callback(self, server: str, callback: Callback, has_fired: bool) -> None:
+        """Report that a callback was stored, fired or ended."""
         self._services.subscriptions.resource_updated(server, f"callback://{callback.id}")
         if has_fired:
             self._journal.log("notice", "callback", callback.message, "", server)

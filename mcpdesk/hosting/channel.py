@@ -544,6 +544,7 @@ class Pipe(FrameChannel):
         return client_state
 
     def _write_lines(self, frames: Sequence[bytes]) -> None:
+        """Send frames as lines."""
         if len(frames) > 1:
             self.send_bytes(b"\n".join([*frames, b""]))
         elif len(frames[0]) < LARGE_ANSWER_BYTES:

@@ -126,6 +126,7 @@ class DialogueToken:
     def _on_check_end(
         self, task: asyncio.Task[_AcceptedToken], needs: Collection[str], future: Future[tuple[str, ...]]
     ) -> None:
+        """Use a token whose check has ended, unless it is invalid or lacks scopes."""
         self._checks.discard(task)
         if task.cancelled():
             future.cancel()

@@ -351,6 +351,7 @@ class Host:
         )
 
     def _host_folder(self, hosted: HostedFolder) -> str:
+        """Add a folder that was read, and return the name of its server. Raises: DeskUserError."""
         name = hosted.server.name
         if name in self.by_name or name in self.upstreams:
             other = self.folders[name].folder if name in self.folders else self.upstreams[name].plan.location
@@ -680,6 +681,7 @@ class Host:
         return secret_variables(hosted.secret_variable for hosted in self.folders.values())
 
     def _is_key_due(self, *, no_auth: bool) -> bool:
+        """Return True if callers over HTTP must send an API key."""
         from mcpdesk.auth import api_key
 
         over_tcp = self.plan.http and (self.http is None or not self.http.address.startswith("unix:"))

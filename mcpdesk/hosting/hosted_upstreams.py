@@ -128,6 +128,7 @@ class HostedUpstreams:
             await old_pass_through.close()
 
     def _remember_login(self, name: str, has_login: bool) -> None:
+        """Store whether a login to a server exists."""
         if has_login:
             self._logged_in.add(name)
         else:

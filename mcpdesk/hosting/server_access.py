@@ -124,6 +124,7 @@ def public_environment(secret_names: Iterable[str]) -> dict[str, str]:
 
 
 async def _fetch(url: str, max_bytes: int) -> bytes:
+    """Fetch a key document of at most `max_bytes` bytes."""
     from mcpdesk.transports.http.key_fetch import fetch_document
 
     return await fetch_document(url, max_bytes)

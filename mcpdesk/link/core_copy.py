@@ -177,6 +177,7 @@ class CopyRoom:
             self._thread.join(WAIT_S)
 
     def _fetch(self, epoch: int, number: int) -> Future[bytes] | None:
+        """Request all bytes of a frame from the core of an epoch. None if the core has ended."""
         copy = self._copies.get(epoch)
         return None if copy is None else copy.fetch(epoch, number)
 
@@ -407,6 +408,7 @@ class CoreCopy(Link):
     # The following methods run on the thread of the room
 
     def _send(self, id: int, data: bytes) -> None:
+        """Send a request, or fail it if the core has ended or does not read."""
         wire = self._wire
         if wire is None:
             self._fail(id, f"{self.title} has ended")
@@ -431,6 +433,7 @@ class CoreCopy(Link):
         future.set_exception(ValueError(reason) if is_value_error else DeskUserError(reason))
 
     def _fail_all(self, reason: str) -> None:
+        """End all requests and calls with an error."""
         for id in [*self._pending, *self._calls]:
             self._fail(id, reason)
         self.room.changes.note()
@@ -527,6 +530,7 @@ class CoreCopy(Link):
             future.set_result(METHODS[method].result.decode(reply.value))
 
     def _on_state(self, part: str, key: str, value: Any) -> None:
+        """Store a part of the core's state, with the numbers of this copy."""
         offset = NumberOffset(self._epoch, self.label)
         if part == "view":
             is_reconnected = bool(self._view.gone)

@@ -153,6 +153,7 @@ class AttachedScreen:
     # The sender's thread
 
     def _send_all(self) -> None:
+        """Send updates until the screen disconnects."""
         try:
             while not self._has_ended:
                 self._wake.clear()
@@ -295,6 +296,7 @@ class ScreenSession:
         self._wake()
 
     def _reply_later(self, ask: Ask, future: Future[Any]) -> None:
+        """Reply with the result or the exception of a future."""
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception):
             self._refuse(ask, error)
@@ -309,6 +311,7 @@ class ScreenSession:
         self._reply(Reply(ask.id, error=reason or repr(error), is_value_error=isinstance(error, ValueError)))
 
     def _request(self, id: int, server: str, method: str, params: dict[str, Any]) -> None:
+        """Start a call of the screen."""
         call = self._link.request(server, method, params)
         self._calls[id] = _ScreenCall(id, call)
         call.outcome.add_done_callback(lambda _: self._wake())

@@ -104,6 +104,7 @@ class NumberOffset:
     def _callbacks_or_todo(
         self, value: tuple[CallbackView, ...] | tuple[TodoView, ...]
     ) -> tuple[CallbackView | TodoView, ...]:
+        """Add the offset to the ids, if the front end shows several cores."""
         offset = self._offset if self._core else 0
         return tuple(structs.replace(item, id=item.id + offset, core=self._core) for item in value)
 

@@ -430,6 +430,7 @@ def _numbered(line: bytes | None, number: int) -> Frame | None:
 
 
 def _bytes_of(line: bytes | None) -> bytes:
+    """Return the bytes of a frame from its line. Empty if the line is missing or invalid."""
     try:
         return b"" if line is None else frame_bytes(line)
     except ValueError:

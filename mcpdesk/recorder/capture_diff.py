@@ -104,6 +104,7 @@ def calls(index: Index) -> Iterator[RecordedCall]:
 
 
 def _call(index: Index, exchange: Exchange) -> RecordedCall:
+    """Return a request with its last response, without `_meta`."""
     last = last_round(index, exchange)
     request = {} if exchange.request is None else message(index, exchange, exchange.request).value
     response = {} if last.response is None else message(index, last, last.response).value
@@ -153,10 +154,12 @@ def _paired_by_arguments(
 
 
 def _arguments_key(call: RecordedCall) -> bytes:
+    """Return the encoded arguments of a call. Equal arguments have equal keys."""
     return codec.dumps(call.content["arguments"], option=orjson.OPT_SORT_KEYS, default=str)
 
 
 def _differences(a: Any, b: Any, path: str = "") -> Iterator[CallDifference]:
+    """Yield the paths at which two JSON values differ."""
     if type(a) is type(b) and isinstance(a, dict):
         for key in {**a, **b}:
             yield from _differences(a.get(key), b.get(key), f"{path}.{key}" if path else key)

@@ -130,6 +130,7 @@ def _arguments_text(
 
 
 def _parameters_text(exchange: Exchange, value: Any, *, only_values: bool) -> str:
+    """Return the parameters as text, without the sign for changed arguments."""
     params = value.get("params") if isinstance(value, dict) else None
     if not isinstance(params, dict):
         return value if isinstance(value, str) else ""
@@ -328,5 +329,6 @@ def _without_escapes(text: str, *, is_encoded: bool = False) -> str:
 
 
 def _item_noun(key: str, count: int) -> str:
+    """Return the noun for a number of list items, such as `tool` or `templates`."""
     plural = {"resourceTemplates": "templates"}.get(key, key)
     return plural.removesuffix("s") if count == 1 else plural

@@ -132,6 +132,7 @@ def is_secret(name: str) -> bool:
 
 
 def _has_secret_name(name: str) -> bool:
+    """Return True if the name is that of a secret. Not cached."""
     normalized = re.sub(r"[^a-z0-9]", "", name.lower())
     if normalized in _HARMLESS_NAMES:
         return False
@@ -319,10 +320,12 @@ def _mask_named(text: str) -> str:
 
 
 def _is_plain_word(value: str) -> bool:
+    """Return True if a value is a type, or another word that is not a secret."""
     return value.rstrip(").:?").lower() in _PLAIN_WORDS
 
 
 def _is_secret_parameter(name: str) -> bool:
+    """Return True if a URL parameter with this name, which may be percent-encoded, is a secret."""
     for _ in range(_MAX_DECODINGS):
         if "%" not in name:
             break

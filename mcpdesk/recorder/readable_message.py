@@ -193,6 +193,7 @@ def end_at_desk(index: Index, exchange: Exchange) -> str:
 
 
 def _stored_json(index: Index, text: str) -> Any:
+    """Decode a message in a mark, masked unless the index shows secrets. None if it is empty."""
     if not text:
         return None
     try:

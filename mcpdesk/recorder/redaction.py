@@ -217,6 +217,7 @@ class Redactor:
             self._learn(word)
 
     def _learn(self, secret: str) -> None:
+        """Remember a secret, unless it is too short, too long, or a usual text."""
         decoded = unquote(secret.strip(" \t\r\n\"'\\"))
         is_usable = (
             MIN_SECRET_LENGTH <= len(decoded) <= MAX_SECRET_LENGTH
@@ -300,6 +301,7 @@ def redacted(
 
 
 def _frame_numbers(exchange: Exchange) -> Iterator[int]:
+    """Yield the numbers of the frames of an exchange."""
     yield from (number for number in (exchange.request, exchange.response) if number is not None)
     yield from exchange.notifications
 
@@ -322,6 +324,7 @@ def _frame_line(redactor: Redactor, frame: Frame, full_data: bytes, number: int)
 
 
 def _is_name(name: Any) -> bool:
+    """Return True if a text is the name of a secret."""
     return isinstance(name, str) and (is_secret(name) or name.lower() in SECRET_HEADERS)
 
 
@@ -342,4 +345,5 @@ def _decoded(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
+    """Return a text as it is written in a JSON string."""
     return codec.dumps(text).decode()[1:-1]

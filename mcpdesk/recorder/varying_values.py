@@ -128,6 +128,7 @@ def fits(pattern: Any, value: Any) -> bool:
 
 
 def _is_same_number(first: Any, second: Any) -> bool:
+    """Return True if two values are equal numbers, even if one is a float and the other an integer."""
     return first == second and all(
         isinstance(number, int | float) and not isinstance(number, bool) for number in (first, second)
     )

@@ -32,6 +32,7 @@ class BlockingCodeWatcher:
         self.heartbeat.start()
 
     def _roots(self) -> list[Path]:
+        """Return the paths of the hosted folders."""
         # The heartbeat calls this on other threads, even while folders are added.
         return [hosted.folder for hosted in list(self._folders.values())]
 

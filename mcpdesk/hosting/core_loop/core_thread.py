@@ -56,6 +56,7 @@ class CoreThread:
         run(self._serve(), loop_factory(self.host))
 
     async def _serve(self) -> None:
+        """Start the host, wait until `stop` is called, and stop the host."""
         self._ended = asyncio.Event()
         try:
             await self.host.start()

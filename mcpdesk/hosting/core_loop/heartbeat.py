@@ -96,6 +96,7 @@ class Heartbeat:
         return 0.0 if self._turns.is_waiting else time.monotonic() - self._turns.turn_start
 
     def _beat(self) -> None:
+        """Record that the loop runs, and schedule the next beat."""
         self._last_beat = time.monotonic()
         self._beat_timer = asyncio.get_running_loop().call_later(BEAT_PERIOD_S, self._beat)
 

@@ -128,6 +128,7 @@ def _refusal(setting_value: GivenValue) -> str:
 
 
 def _how_to_set(setting: Setting) -> str:
+    """Return a sentence that names the flag and the variable of a setting."""
     variable = f"the environment variable {setting.environment[0]}"
     if setting.kind is SettingKind.SECRET:
         return f"Use {variable}."

@@ -471,6 +471,7 @@ def _functions_to_offer(module: ModuleType, kind: str) -> Iterator[tuple[Functio
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:
+    """Return True if a value is a function that the module itself defines."""
     return inspect.isfunction(value) and value.__module__ == module.__name__ and value.__name__ != "<lambda>"
 
 
@@ -504,6 +505,7 @@ def _required_variables(note: Note, file: ModuleFile) -> tuple[str, ...]:
 
 
 def _check_variables_set(variable_names: tuple[str, ...], file: ModuleFile) -> None:
+    """Raise MissingPrecondition if a required variable is unset or empty."""
     for variable in variable_names:
         if not file.environment.get(variable):
             raise MissingPrecondition.of_variable(variable)

@@ -381,6 +381,7 @@ def suggestion(name: str, candidates: Iterable[str], default: str = "") -> str:
 
 
 def _known_keys(part: type[Struct]) -> list[str]:
+    """Return the names of the fields as they are written in the file."""
     return list(part.__struct_encode_fields__)
 
 

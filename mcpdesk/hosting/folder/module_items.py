@@ -69,6 +69,7 @@ class ModuleFile(Struct, frozen=True):
             )
 
     def _node(self, function: Function) -> ast.stmt | None:
+        """Return the syntax tree of a function, or None if it is not at the top level of the module."""
         name = inspect.unwrap(function).__name__
         kinds = (ast.AsyncFunctionDef, ast.FunctionDef)
         return next(
@@ -175,6 +176,7 @@ def _check_tool_name(name: str) -> None:
 
 
 def _task_support(note: Note) -> str:
+    """Return the task support that a decorator declares. Raises: RegistrationError if it is invalid."""
     if note.task not in ("", "optional", "required"):
         raise RegistrationError(f"task must be 'forbidden', 'optional' or 'required', not {note.task!r}")
     if note.asks_first and not note.task:
@@ -431,6 +433,7 @@ def choice_completer(choices: Iterable[str]) -> Completer:
 
 
 def _completer(name: str, source: Any, location: str) -> Completer:
+    """Create a completer from the entry of an argument in `complete`."""
     if callable(source):
         return _function_completer(name, source, location)
     if isinstance(source, list | tuple) and source and all(isinstance(each, str) for each in source):
@@ -447,6 +450,7 @@ def _parameter_count(function: Callable[..., Any]) -> int:
 
 
 def _function_completer(name: str, function: Callable[..., Any], location: str) -> Completer:
+    """Create a completer that calls a function with as many values as it takes."""
     parameter_count = _parameter_count(function)
     if parameter_count not in (1, 2, 3):
         raise RegistrationError(f"complete[{name!r}] must be {COMPLETE_RULE}", location)

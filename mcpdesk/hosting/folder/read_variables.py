@@ -34,6 +34,7 @@ def variables_in(folder: Path) -> set[str]:
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
+    """Yield the Python files of a folder, except those of installed packages and hidden folders."""
     for directory, folders, names in os.walk(folder):
         folders[:] = sorted(
             each

@@ -137,6 +137,7 @@ def _with_built_in(own_tools: list[Tool], built_in: Iterable[Tool]) -> tuple[lis
 
 
 def _unavailable_of(loaded: LoadedFolder, kind: str) -> list[Unavailable]:
+    """Return the unavailable items of one kind."""
     return [item for item_kind, item in loaded.unavailable if item_kind == kind]
 
 
@@ -190,6 +191,7 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
 
 
 async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) -> None:
+    """Call `on_change` after each series of changes, until the folder is removed."""
     await asyncio.to_thread(import_module, "watchfiles")  # importing takes long, and clients are waiting
     from watchfiles import Change, awatch
 

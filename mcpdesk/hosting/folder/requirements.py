@@ -81,6 +81,7 @@ def script_requirements(data: bytes) -> list[str]:
 
 
 def _is_installed(package: Requirement) -> bool:
+    """Return True if a requirement is met, or does not apply to this platform."""
     if package.marker is not None and not package.marker.evaluate():
         return True
     try:

@@ -227,6 +227,7 @@ def _input_schema(
     parameters: Mapping[str, inspect.Parameter],
     location: str,
 ) -> dict[str, Any]:
+    """Return the JSON Schema of the arguments. Raises: RegistrationError if a type has none."""
     try:
         input_schema = schema_of(converter)
     except HintError as error:
@@ -240,6 +241,7 @@ def _input_schema(
 
 
 def _schema_problem(fields: Mapping[str, Any], error: HintError) -> str:
+    """Return the reason why the arguments have no JSON Schema, if possible with the parameter."""
     for name, hint in fields.items():
         try:
             schema_of(hint)
@@ -257,6 +259,7 @@ def _default_member(value: Any) -> dict[str, Any]:
 
 
 def _output_schema(hint: Any, location: str) -> dict[str, Any] | None:
+    """Return the JSON Schema of the result, or None if the type hint is too general for one."""
     if get_origin(hint) is ToolResult:
         (hint,) = get_args(hint)
     if is_too_general(hint) or has_no_structure(hint):

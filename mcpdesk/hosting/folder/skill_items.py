@@ -154,6 +154,7 @@ def _resources(folder: Path, files: SkillFiles) -> tuple[Resource, ...]:
 
 
 def _resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> Resource:
+    """Return one file of a skill as a resource."""
     location = path.relative_to(folder).as_posix()
     source = f"skills/{folder.name}/{location}"
     has_readable_header = location == SKILL and status.st_size <= SKILL_BYTES
@@ -174,6 +175,8 @@ def _resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> R
 
 
 def _reader(path: Path, root: Path, mime_type: str) -> Reader:
+    """Return a function that reads a file, unless it leads out of `root`."""
+
     def read_content() -> str | bytes:
         if not path.resolve().is_relative_to(root):
             raise PermissionError(f"{path.name} leaves the folder of its skill")

@@ -121,6 +121,7 @@ class StatePeers:
         await self._follow(reader, writer)
 
     def _add_peer(self, pid: int, writer: asyncio.StreamWriter) -> None:
+        """Store a connection to another process, and report the process if it is new."""
         is_known = pid in self.pids
         self._peers[writer] = pid
         if not is_known:
@@ -189,6 +190,7 @@ class FolderPeers:
         await asyncio.gather(*map(self.leave, list(self._peers)))
 
     def _on_presence(self, name: str, folder: Path, pid: int, is_present: bool) -> None:
+        """Report that another process started or stopped to use the state files of a folder."""
         if self._is_closed:
             return
         if not is_present:

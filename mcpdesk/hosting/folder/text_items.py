@@ -68,6 +68,7 @@ def read_prompt_file(path: Path, folder: Path, name: str) -> FileItems:
 
 
 def _resource(path: Path, folder: Path, name: str, location: str) -> Resource:
+    """Create a resource from a file. Raises: RegistrationError for invalid front matter; OSError."""
     size = path.stat().st_size
     is_small = size <= MAX_COMPARED_BYTES
     data = path.read_bytes() if is_small else b""
@@ -93,6 +94,7 @@ def _resource(path: Path, folder: Path, name: str, location: str) -> Resource:
 
 
 def _annotations(fields: dict[str, Any], location: str) -> dict[str, Any]:
+    """Return the annotations in front matter. Raises: RegistrationError if they are invalid."""
     values = mapping_of(fields, "annotations", location)
     if values:
         from mcpdesk.protocol.catalogue.annotations import check_annotations
@@ -105,6 +107,8 @@ def _annotations(fields: dict[str, Any], location: str) -> dict[str, Any]:
 
 
 def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
+    """Return a function that reads the body of a file."""
+
     def read_content() -> str | bytes | None:
         """Return the content, or None if the file was deleted or now leads out of the folder."""
         if reason := why_unreadable(path, folder):
@@ -120,6 +124,7 @@ def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
 
 
 def _document(path: Path, text: str, location: str) -> TextDocument:
+    """Split a text into front matter and body, if the type of the file can have front matter."""
     return read_document(text, location) if path.suffix.lower() in WITH_FRONT_MATTER else TextDocument(text)
 
 
@@ -153,6 +158,7 @@ def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]
 
 
 def _arguments(value: Any, location: str) -> list[PromptArgument]:
+    """Return the arguments that front matter declares. Raises: RegistrationError."""
     if not isinstance(value, list):
         raise RegistrationError("arguments in the front matter must be a list", f"{location}:1")
     arguments = [_argument({"name": each} if isinstance(each, str) else each, location) for each in value]
@@ -163,6 +169,7 @@ def _arguments(value: Any, location: str) -> list[PromptArgument]:
 
 
 def _argument(value: Any, location: str) -> PromptArgument:
+    """Return one argument that front matter declares. Raises: RegistrationError."""
     if not isinstance(value, dict) or not value.get("name"):
         raise RegistrationError("each argument needs a name, like - name: topic", f"{location}:1")
     for key in value:

@@ -88,6 +88,7 @@ class StoredJobs:
 
 
 def _own_identity() -> str:
+    """Return a text that identifies this process, even after another process has got its number."""
     from mcpdesk.jobs.process_table import process_identity
 
     return process_identity(os.getpid())

@@ -237,6 +237,7 @@ def _jobs_metric(services: Services, endpoints: Sequence[HostedEndpoint]) -> Met
 
 
 def _job_state(job: Job) -> str:
+    """Return the state of a job in the metrics."""
     is_waiting = job.feed is not None and job.started is None and not job.status.is_final
     return QUEUED if is_waiting else job.status
 

@@ -68,6 +68,7 @@ def _connection_number(dialogue: HostedDialogue) -> int:
 
 
 def _never(_: ClientSummary) -> ToolsSeen:
+    """Return the state for servers whose tool lists are not recorded."""
     return ToolsSeen.NEVER
 
 
@@ -112,6 +113,7 @@ class _ServerRows:
         return [self._view(client, client.closed) for client in clients]
 
     def _view(self, client: ClientSummary, last_seen: float | None, running: int = 0) -> ClientView:
+        """Return the row of a client."""
         durations = sorted(client.durations)
         return ClientView(
             connection=client.connection,

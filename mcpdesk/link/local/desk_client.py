@@ -157,12 +157,14 @@ class DeskClient:
         call.finish(message, frame)
 
     def _cancel(self, call: DeskCall) -> None:
+        """Cancel a call that has not ended. May be called on any thread."""
         if call in self._calls:
             self._calls.discard(call)
             self._run(lambda: self._end(call))
             call.finish(None)
 
     def _end(self, call: DeskCall) -> None:
+        """End a call without a response. Runs on the core's loop."""
         self._calls.discard(call)
         if call.task is not None:
             call.task.cancel()

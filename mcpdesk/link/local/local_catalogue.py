@@ -309,6 +309,7 @@ class LocalServers(ServerFacet):
         return _client_configuration(client, target, over)
 
     def _catalogue_of(self, name: str) -> ServerCatalogue:
+        """Return the cached catalogue of a server. Create it if the server is new."""
         catalogue = self._catalogues.get(name)
         server = self._host.by_name[name].server
         if catalogue is None or catalogue.server is not server:
@@ -316,6 +317,7 @@ class LocalServers(ServerFacet):
         return catalogue
 
     def _modes_of(self, name: str) -> ModeList:
+        """Return the cached modes of a server. Create them if the server is new."""
         modes = self._modes.get(name)
         hosted = self._host.folders[name]
         if modes is None or modes.hosted is not hosted:

@@ -142,6 +142,7 @@ class LocalClients(ClientFacet):
         )
 
     def _session(self, connection: int) -> SessionView | None:
+        """Return the HTTP session of a connection, or None if it has none."""
         session = self._host.http.session(connection) if self._host.http is not None else None
         if session is None:
             return None
@@ -154,6 +155,7 @@ class LocalClients(ClientFacet):
         )
 
     def _parked(self, server: str, peer: str) -> Iterator[ParkedOperation]:
+        """Yield the operations that wait until a client sends answers."""
         for parked_round in self._host.services.rounds.parked:
             if parked_round.server == server and parked_round.call.peer == peer:
                 methods = tuple(asking.method for asking in parked_round.questions().values())
@@ -487,6 +489,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             self._host.start_chore(desk.server.notify_roots_changed())
 
     def _server_views(self) -> Iterator[ServerView]:
+        """Yield the views of all servers, with the token and log level of this front end."""
         for name in [*self._host.by_name, *self._host.upstreams]:
             desk, hosted = self._open_desk(name), self._open_hosted_desk(name)
             with suppress(KeyError):  # the server was removed at this moment

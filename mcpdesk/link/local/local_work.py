@@ -219,12 +219,14 @@ class LocalWork(WorkFacet):
         return self._host.services.jobs.version + programs
 
     def _running_jobs(self) -> int:
+        """Return the number of running jobs, which is counted again only after a change."""
         version = self._jobs_version()
         if version != self._running_count[0]:
             self._running_count = (version, sum(1 for job in self.jobs() if not job.state.is_final))
         return self._running_count[1]
 
     def _due_times(self) -> Iterator[float]:
+        """Yield the Unix times of the callbacks that will fire."""
         for _, state in self._states("callbacks"):
             yield from (callback.due for callback in state.callbacks.snapshot if callback.due is not None)
 

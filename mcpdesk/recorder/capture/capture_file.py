@@ -234,6 +234,7 @@ class CaptureFile:
         self._header_bytes = self._offset
 
     def _enqueue(self, *pieces: bytes) -> None:
+        """Append lines to the queue."""
         size = sum(map(len, pieces))
         self._queue += pieces
         self._offset += size

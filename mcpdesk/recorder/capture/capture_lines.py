@@ -202,10 +202,12 @@ def _head(entry: Entry) -> bytes:
 
 
 def _phases_member(phases: Phases | None) -> bytes:
+    """Return the member with the phases of an answer, with a comma before it. Empty without phases."""
     return b"" if phases is None else b',"phases":' + _encoder.encode(phases)
 
 
 def _text_member(data: bytes) -> bytes:
+    """Return the member with data that are not JSON: `text`, or `base64` if the data are not UTF-8."""
     try:
         return b',"text":' + orjson.dumps(str(data, "utf-8"))
     except UnicodeDecodeError:
@@ -263,6 +265,7 @@ def encoded(value: ConnectionInfo | HttpNote | HeldMark | CallLog | RecordedRema
 
 
 def _without_surrogates(value: Any) -> Any:
+    """Return a copy of a JSON value in which surrogates are replaced."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if isinstance(value, dict):

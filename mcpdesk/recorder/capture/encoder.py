@@ -79,6 +79,7 @@ class CaptureEncoder:
             self.frames = end
 
     def _encode_frames(self, segment: Segment, start: int, stop: int) -> None:
+        """Count the memory of frames of one segment, and queue their lines."""
         entries = segment.between(start, stop)
         size = data_bytes(entries)
         self._store.ring.account(start, size + FRAME_COST * len(entries))
@@ -94,6 +95,7 @@ class CaptureEncoder:
         self.bytes += sum([entry.size for entry in entries])
 
     def _encode_notes(self, segment: Segment, start: int, stop: int) -> None:
+        """Count the memory of the HTTP metadata of frames of one segment, and queue their lines."""
         get, ring = segment.notes.get, self._store.ring
         notes = [(number, note) for number in range(start, stop) if (note := get(number))]
         if notes:
@@ -144,6 +146,7 @@ class NoteEncoder:
                 self._remember(note, first)
 
     def _remember(self, note: HttpNote, frame: int) -> None:
+        """Store the frame for which metadata was written. If too many are stored, forget all others."""
         if len(self._written_notes) >= MAX_KNOWN_HEADERS:
             self._written_notes.clear()
         self._written_notes[id(note)] = (note, frame)
@@ -194,5 +197,6 @@ class PendingBodies:
         return beginning(data, max_bytes) if max_bytes > MAX_KEPT_BYTES else None
 
     def _has_room(self, size: int) -> bool:
+        """Return True if `size` more bytes may wait to be written."""
         # Copied, because the writer thread may release entries at the same time.
         return sum(map(len, list(self._waiting.values()))) + size <= _MAX_PENDING_BYTES

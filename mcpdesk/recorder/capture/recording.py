@@ -187,6 +187,7 @@ class Recording:
 
     @property
     def _disk_failure(self) -> str:
+        """Reason why the disk refuses data now, without a path, or "" if it accepts them."""
         since = self._write_start
         if not self._disk_error and since is not None and monotonic() - since > _WRITE_TIMEOUT_S:
             return "the disk does not answer"
@@ -416,6 +417,7 @@ class Recording:
     # Methods of the writer thread
 
     def _run(self) -> None:
+        """Write frames in turns until the recording is closed."""
         turn_time = monotonic() + BATCH_S
         while not self._is_closing:
             self._next_turn.wait(max(0.0, turn_time - monotonic()))
@@ -488,6 +490,7 @@ class Recording:
         self._disk_error = ""
 
     def _write_all(self) -> None:
+        """Write all frames, first in slices with pauses, then without pauses."""
         pausing_end = monotonic() + _PAUSING_TIME_S
         while True:
             is_hurried = self._is_closing or monotonic() > pausing_end

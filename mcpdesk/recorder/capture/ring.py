@@ -209,4 +209,5 @@ class Store:
         return within_search_limit(b"" if frame is None else self._complete_data(frame) for frame in frames)
 
     def _complete_data(self, frame: Frame) -> bytes:
+        """Return all bytes of a frame, even if memory has only a part of them."""
         return frame.data if len(frame.data) == frame.size else self.frame_bytes(frame.number)

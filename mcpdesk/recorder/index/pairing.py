@@ -250,6 +250,7 @@ class Pairing:
         return read_heads(self._source.frame_bytes(frame.number))
 
     def _flow_of(self, connection: int, direction: int) -> RequestFlow:
+        """Return the flow of a connection and direction. Create it if necessary."""
         key = connection << 1 | direction
         flow = self._flows.get(key)
         if flow is None:
@@ -425,6 +426,7 @@ class Pairing:
         self.altered.append(row)
 
     def _is_lost(self, row: int) -> bool:
+        """Return True if a request has no response, but counts as answered if one arrives later."""
         return STATUSES[self.table.status[row]] in (Status.LOST, Status.NEGOTIATION)
 
     def is_negotiation(self, row: int) -> bool:
@@ -442,6 +444,7 @@ class Pairing:
         flow.probes.clear()
 
     def _is_unsuccessful(self, row: int) -> bool:
+        """Return True if a request ended with an error or without a response."""
         return STATUSES[self.table.status[row]] in (Status.ERROR, Status.LOST, Status.MALFORMED)
 
     def _belongs_to_negotiation(
@@ -585,6 +588,7 @@ def _similar_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
 
 
 def _response_status(head: Head) -> Status:
+    """Return the status of a request with this response."""
     if head.is_faulty:
         return Status.MALFORMED
     if head.is_error:

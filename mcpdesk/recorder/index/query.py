@@ -166,6 +166,7 @@ def parse(text: str, now: float) -> Node:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
+    """Yield the tokens of a filter."""
     position = 0
     while match := _TOKEN.match(text, position):
         kind = match.lastgroup or ""
@@ -198,6 +199,7 @@ class _Parser:
         return node
 
     def _peek(self) -> _Token | None:
+        """Return the next token, or None at the end."""
         return self._tokens[self._index] if self._index < len(self._tokens) else None
 
     def _skip(self, kind: str) -> bool:
@@ -208,12 +210,14 @@ class _Parser:
         return is_next
 
     def _disjunction(self) -> Node:
+        """Parse terms that `or` separates."""
         nodes = [self._conjunction()]
         while self._skip("or"):
             nodes.append(self._conjunction())
         return nodes[0] if len(nodes) == 1 else AnyOf(tuple(nodes))
 
     def _conjunction(self) -> Node:
+        """Parse adjacent terms, with an optional `and` between them."""
         nodes = [self._unary()]
         while (token := self._peek()) and token.kind not in ("close", "or"):
             self._skip("and")
@@ -221,6 +225,7 @@ class _Parser:
         return nodes[0] if len(nodes) == 1 else All(tuple(nodes))
 
     def _unary(self) -> Node:
+        """Parse one term, a term after `not`, or a filter in parentheses."""
         token = self._peek()
         if token is None:
             _fail("a search term is missing here", self._end)
@@ -246,6 +251,7 @@ class _Parser:
         return node
 
     def _atom(self, token: _Token) -> Node:
+        """Convert a token to a condition."""
         if token.kind == "limit":
             return _limit(token)
         if token.kind == "quoted":
@@ -256,6 +262,7 @@ class _Parser:
         return Word(token.text.lower())
 
     def _field(self, token: _Token) -> Node:
+        """Parse `field:value`."""
         value_position = token.position + len(token.text) + 1
         if token.text == "since":
             seconds = _span_seconds(token.value)
@@ -286,6 +293,7 @@ def _fail(message: str, position: int) -> NoReturn:
 
 
 def _unquoted(text: str, position: int) -> str:
+    """Remove the quotes and escapes of a quoted text. Raises: QueryError."""
     if len(text) < 2 or not text.endswith('"'):
         _fail("this quote is never closed", position)
     return re.sub(r"\\(.)", r"\1", text[1:-1])

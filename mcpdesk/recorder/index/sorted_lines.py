@@ -130,6 +130,7 @@ class SortedLines:
 
     @property
     def _is_behind(self) -> bool:
+        """True if some lines are not in the new pieces yet."""
         lines = self._view.lines
         return bool(lines) and lines[-1] >= self._next
 
@@ -311,6 +312,7 @@ class LinePieces(Sequence[int]):
         return len(self._pieces) - 1 - number if self._is_descending else number
 
     def _piece_ends(self) -> list[int]:
+        """Return the number of lines up to the end of each piece, in the shown order."""
         if self._ends is None:
             pieces = reversed(self._pieces) if self._is_descending else self._pieces
             self._ends = list(accumulate(map(len, pieces)))

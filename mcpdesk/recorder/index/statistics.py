@@ -284,6 +284,7 @@ class CallStatistics:
             self._lock.release()
 
     def _update(self, budget_s: float) -> bool:
+        """Count new calls. The caller holds the lock. Return True if there are more."""
         deadline = perf_counter() + budget_s
         pairing = self._pairing
         table, altered = pairing.table, pairing.altered

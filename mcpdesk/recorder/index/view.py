@@ -321,6 +321,7 @@ class View:
         return [frame for frame in frames if frame != NO_FRAME and frame >= oldest]
 
     def _show_row(self, row: int) -> None:
+        """Add the lines of a row that are not shown yet."""
         lines = self._lines
         for line in self._lines_of(row):
             if not lines or line > lines[-1]:
@@ -330,6 +331,7 @@ class View:
                 self.moved.append(line)
 
     def _hide_row(self, row: int) -> None:
+        """Remove the lines of a row."""
         lines = self._lines
         for line in self._lines_of(row):
             index = bisect_left(lines, line)
@@ -446,10 +448,12 @@ class Matcher:
         return keep
 
     def _size(self, compare: Comparison, bound: float) -> RowFilter:
+        """Match the size of the operation that a row belongs to."""
         size, operation_of = self._table.size, self._operation_of
         return lambda rows: [row for row in rows if compare(size[operation_of.get(row, row)], bound)]
 
     def _elapsed(self, compare: Comparison, bound: float) -> RowFilter:
+        """Match the duration of the operation that a row belongs to. Only requests have a duration."""
         table, operation_of = self._table, self._operation_of
         self.depends_on_clock = True
 
@@ -465,6 +469,7 @@ class Matcher:
         return keep
 
     def _field(self, name: str, values: tuple[str, ...]) -> RowFilter:
+        """Match one of the values of a field."""
         table, index = self._table, self._index
         if name == CORE_FIELD:
             return self._by_connection_field("core", values)
@@ -509,6 +514,7 @@ class Matcher:
         return keep_with_notifications
 
     def _by_label(self, is_match: Callable[[str, str], bool]) -> RowFilter:
+        """Match the method and name of a row."""
         labels = self._table.labels
         return _by_code(
             self._table.label, lru_cache(_MAX_CACHED_LABELS)(lambda label: is_match(*labels[label]))
@@ -619,11 +625,13 @@ def _by_code(column: ColumnValues[int], is_match: Callable[[int], bool]) -> RowF
 
 
 def _contains_any(text: str, values: tuple[str, ...]) -> bool:
+    """Return True if a text contains one of the values, ignoring case."""
     lowered = text.lower()
     return any(value in lowered for value in values)
 
 
 def _is_matching_id(identifier: object, values: tuple[str, ...]) -> bool:
+    """Return True if an id is among the values; see `_ids` in `query`."""
     if isinstance(identifier, str):
         return identifier in values or f'"{identifier}' in values
     return identifier is not None and str(identifier) in values
