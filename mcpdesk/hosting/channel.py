@@ -92,6 +92,7 @@ class HostedDialogue:
         self._on_close = on_close
         self._is_connected = True
         self._revision = ""
+        """Protocol revision of the latest message, or "" before the first one."""
         self._announce()
 
     @property

@@ -73,7 +73,9 @@ class DialogueToken:
         self._run = run
         self._clock = clock
         self._token: _AcceptedToken | None = None
+        """Token in use, or None."""
         self._checks: set[asyncio.Task[_AcceptedToken]] = set()
+        """Running checks."""
 
     def view(self) -> TokenView | None:
         """Principal of the token, or None without a token. May be read on any thread."""

@@ -143,6 +143,7 @@ class Host:
         self.open_pipe = pipes.open
         self._pumps = PumpSockets(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
+        """Tasks that watch the folders, by server."""
         self._reloads = SerialQueue(self._reload)
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
@@ -155,6 +156,7 @@ class Host:
         self._start_time = time.monotonic()
         self._drawn = asyncio.Event()
         self._pending_functions: list[Callable[[], object]] = []
+        """Functions to run when the loop runs."""
 
     def _create_shared_core(self) -> SharedCore:
         core = SharingCore(

@@ -102,6 +102,7 @@ class HostedFolder:
         self._mode = mode
         self._folder_policies = folder_policies
         self._hold_reason = ""
+        """Reason given to `hold_back`, or "" if the folder is not held back."""
         self._lifespan: Lifespan | None = None
         self._chores = set[asyncio.Task[None]]()
         self._is_awake = False

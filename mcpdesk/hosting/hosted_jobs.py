@@ -55,6 +55,7 @@ class HostedJobs:
         self._records_of = records_of
         self._endpoints = endpoints
         self._digests: dict[tuple[Path, tuple[int, ...]], str] = {}
+        """SHA-256 of files, by path and state of the file."""
         self._read_slots = asyncio.Semaphore(MAX_OPEN_READS)
 
     def find(self, identifier: str, principal: Principal) -> HostedJob | None:

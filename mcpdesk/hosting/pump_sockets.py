@@ -114,6 +114,7 @@ class PumpSockets:
         self._journal = journal
         self._state = state
         self._listeners: dict[str, UnixListener] = {}
+        """Listeners by server."""
         self._takeovers: dict[str, asyncio.Task[None]] = {}
         """Tasks by server. Each waits until the other process that serves the folder ends."""
         self._is_leaving = False

@@ -126,6 +126,7 @@ class CopyRoom:
         self._copies: dict[int, CoreCopy] = {}
         """Copies by epoch. Each core gets its own epoch, which forms the upper bits of all its numbers."""
         self._epochs = 0
+        """Number of epochs that were given out."""
         self._pair_timer: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
 
@@ -241,6 +242,7 @@ class CoreCopy(Link):
         self._epoch = room.enter(self)
         self._view = CoreView((), (), Protection.STARTING)
         self._parts: dict[tuple[str, str], Any] = {}
+        """Parts of the state that the core sent last, by name and key."""
         self._checks = SchemaChecks()
         self._detail_connection = 0
         """Connection of the client whose details were requested last."""
@@ -254,6 +256,7 @@ class CoreCopy(Link):
         """Running calls of this front end, by id of the request that started them."""
         self._ids = iter(range(1, 1 << 62))
         self._wire: Wire | None = None
+        """Connection to the core, or None if it has ended."""
         self._has_frames = False
         """True if the core has sent a batch of frames. Frames missing before it are not reported."""
         self._last_line = -1

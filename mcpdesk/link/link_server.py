@@ -214,13 +214,17 @@ class ScreenSession:
         self._link = link
         self._wake = wake
         self._replies: deque[Reply] = deque()
+        """Replies that are not sent yet."""
         self._calls: dict[int, _ScreenCall] = {}
+        """Running calls of the screen, by id of its request."""
         self._watched_servers: set[str] = set()
+        """Servers with subscriptions of the screen."""
         self._detail_request = (0, 0.0)
         """Connection of the client whose details are sent, and the monotonic time at which sending them
         stops."""
         self._detail_reads = _ReadInterval()
         self._sent = SentVersions()
+        """Version of each part that was sent last, by name and key."""
 
     def handle(self, data: bytes) -> None:
         """Carry out one request. Raises: ValueError, MsgspecError if it is invalid."""

@@ -51,6 +51,7 @@ class TrafficCopy(Store):
         self._fetched: OrderedDict[int, bytes] = OrderedDict()
         """Complete frames that were fetched. The frame that was used last is at the end."""
         self._fetched_bytes = 0
+        """Total size of `_fetched` in bytes."""
         self._pending: dict[int, Future[bytes]] = {}
         """Requests for complete frames, without an answer so far."""
         self._unavailable: set[int] = set()

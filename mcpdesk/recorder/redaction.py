@@ -69,6 +69,7 @@ class Redactor:
         self._schemas: dict[str, Any] = {}
         """Input schemas that servers listed, by name of the tool."""
         self._pattern: re.Pattern[str] | None = None
+        """Pattern for all secrets in all forms. None before `settle`, or without secrets."""
         self._is_settled = False
         for secret in secrets:
             self._learn(secret)

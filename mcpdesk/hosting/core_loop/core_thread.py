@@ -35,6 +35,7 @@ class CoreThread:
         self.host = host
         self.started: Future[None] = Future()
         self._ended: asyncio.Event | None = None
+        """Event that ends the core, or None before its loop runs."""
         self._thread = threading.Thread(target=self._run, name="mcpdesk-core", daemon=True)
 
     def start(self) -> None:

@@ -60,7 +60,9 @@ class Heartbeat:
         """Set when the loop runs again, or when the heartbeat stops."""
         self._last_beat = time.monotonic()
         self._thread_id = 0
+        """Id of the thread with the loop, or 0 while the heartbeat is stopped."""
         self._beat_timer: asyncio.TimerHandle | None = None
+        """Timer of the next beat, or None if `turns` observes the loop."""
 
     def start(self) -> None:
         """Begin to check the running loop."""

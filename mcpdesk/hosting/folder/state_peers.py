@@ -47,6 +47,7 @@ class StatePeers:
         self._folder, self._state, self._on_presence = folder, str(state), on_presence
         self._socket: rendezvous.ListeningSocket | None = None
         self._server: asyncio.Server | None = None
+        """Server that accepts connections of processes that start later, or None."""
         self._peers: dict[asyncio.StreamWriter, int] = {}
         """Connections, each with the process id of the peer."""
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}

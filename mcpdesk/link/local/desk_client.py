@@ -112,6 +112,7 @@ class DeskClient:
         self.watch = ResourceWatch(server)
         self._run = run
         self._calls: set[DeskCall] = set()
+        """Running calls."""
 
     @property
     def running(self) -> int:

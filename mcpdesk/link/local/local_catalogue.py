@@ -138,6 +138,7 @@ class ModeList:
         self._cache_key: tuple[int, Mapping[str, Mode]] = (-1, {})
         """Version of the tools, and modes, from which `_views` were computed."""
         self._views: tuple[ModeView, ...] = ()
+        """Cached result of `views`."""
 
     def views(self) -> tuple[ModeView, ...]:
         """Return each mode with its available tools and its missing tools."""

@@ -65,6 +65,7 @@ class LocalClients(ClientFacet):
     def __init__(self, host: Host) -> None:
         self._host = host
         self._clients: tuple[ClientView, ...] = ()
+        """Cached result of `client_views`."""
         self._view_time = float("-inf")
 
     def client_views(self) -> tuple[ClientView, ...]:
@@ -198,6 +199,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         LocalClients.__init__(self, host)
         self.traffic = host.recording.index
         self._viewers = 0
+        """Number of people who can answer questions at this front end."""
         self._shows_others = shows_others
         self._peer = peer
         self._hosted_desks: dict[str, HostedDesk] = {}

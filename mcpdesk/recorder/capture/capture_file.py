@@ -59,6 +59,7 @@ class CaptureFile:
         self._connections: dict[int, bytes] = {}
         """Lines of the open connections, by number."""
         self._queue: list[bytes | Path] = []
+        """Data for `drain`, in order."""
         self._queued_bytes = 0
         """Size in bytes of the data in `_queue`."""
         self._drained_bytes = 0

@@ -143,9 +143,13 @@ class Recording:
         self._closed: deque[int] = deque()
         """Connections that ended, in this order."""
         self._new_marks: list[HeldMark] = []
+        """Decisions about held messages that are not written yet."""
         self._mark_bytes = 0
+        """Size in bytes of all decisions so far."""
         self._new_remarks: deque[RecordedRemark] = deque(maxlen=MAX_REMARKS)
+        """Remarks that are not written yet."""
         self._new_logs: deque[CallLog] = deque(maxlen=_MAX_LOGS)
+        """Log lines of calls that are not written yet."""
         self._lost_logs = 0
         """Number of log lines that were dropped before the first one in `_new_logs`."""
         self._next_turn = Event()

@@ -58,6 +58,7 @@ class Operations:
         self.operation_of: dict[int, int] = {}
         """First row of the operation that a part belongs to, by row of the part."""
         self._operations: dict[int, LinkedExchanges] = {}
+        """Operations by their first row."""
         self._expected: dict[Key, int] = {}
         """First row of the operation to which a later exchange belongs, by key."""
 

@@ -185,9 +185,11 @@ class _Parser:
     def __init__(self, tokens: list[_Token], end: int, now: float) -> None:
         self._tokens = tokens
         self._index = 0
+        """Index of the next token."""
         self._end = end
         self._now = now
         self._depth = 0
+        """Number of parts in which the parser is nested."""
 
     def parse(self) -> Node:
         """Parse the whole filter."""

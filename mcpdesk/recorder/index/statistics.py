@@ -251,6 +251,7 @@ class CallStatistics:
         self.version = 0
         """Number that increases with every counted call."""
         self._tallies: dict[Caller, CallTally] = {}
+        """Tallies of all callers. At most `MAX_TALLIES`, plus those that further callers share."""
         self._tally_cache: dict[tuple[str, str, int], CallTally] = {}
         """Tally of each combination of server, peer and label."""
         self._lock = Lock()

@@ -71,6 +71,7 @@ class Table:
         """Labels by code. A code is never used for another label."""
         self.revisions: list[str] = [""]
         self._label_of: dict[Label, int] = {}
+        """Code of each label."""
         self._next_label = 0
 
     def __len__(self) -> int:

@@ -98,6 +98,7 @@ class Index:
         """
         self._lock = Lock()
         self._rates: dict[int, int] = {}
+        """Number of messages in each second of Unix time."""
         self.exchanges = Exchanges(self)
         self.statistics = CallStatistics(pairing, source, self.held_s)
         self.secret_headers: frozenset[str] = frozenset()
