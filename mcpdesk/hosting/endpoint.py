@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.calls.dialect import Dialect
 
 WITHHELD_REASON = "an mcp.json is invalid; the desk and the log show the error"
+"""Public reason why a server is withheld, without the error of its manifest."""
 HIDDEN_ERROR = "it has an error; the desk and `mcpdesk check` show it"
 """Public reason for an unavailable tool, without the error message of its code."""
 

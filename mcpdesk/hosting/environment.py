@@ -26,6 +26,7 @@ from mcpdesk.hosting.folder.folder_rights import may_set_variable
 from mcpdesk.settings import is_setting, read_env_files
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Name of a variable that an env file may contain."""
 SWITCH_INTERVAL_S = 0.0002
 """Seconds that a thread may hold the interpreter lock while another thread waits for it."""
 COLLECTOR_THRESHOLDS = (10_000, 20, 50)

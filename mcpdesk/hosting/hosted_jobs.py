@@ -30,6 +30,7 @@ T = TypeVar("T")
 UNREACHABLE = "the machine that runs the job does not answer: try again in a few seconds"
 """Error for a job that could not be cancelled."""
 NOT_HERE = "the machine that ran the job does not answer, and this one does not share the folder of its files"
+"""End of the error for a file that only another machine can read."""
 
 MAX_DIGESTS = 1000
 """Maximum number of cached file digests. They are cached because computing one takes long."""

@@ -81,6 +81,7 @@ UPSTREAMS: Mapping[str, Look] = {
     "ended": Look("✕", "ended", Tone.BAD),
     "disabled": Look("○", "disabled", Tone.MUTED),
 }
+"""Looks of an upstream server, by `UpstreamView.state`."""
 HOSTED: Mapping[str, Look] = {
     "served": Look("●", "served", Tone.GOOD),
     "faulty": Look("▲", "has problems", Tone.WARN),

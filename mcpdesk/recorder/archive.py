@@ -76,6 +76,7 @@ _HEAD_BYTES: Final = 320
 _CLOCK_CHECK_MASK = 1_023
 """Bit mask for numbers of lines. The clock is checked when all these bits are set, once in 1,024 lines."""
 _NUMBER = rb"(?:0|[1-9]\d{0,14})"
+"""Number without leading zeros."""
 _FRAME_LINE = re.compile(
     rb'\{"n":(%b),"t":((?:0|[1-9]\d{0,10})\.\d{1,9}),"c":%b,"d":"(?:in|out)","json":' % (_NUMBER, _NUMBER)
 )

@@ -22,6 +22,7 @@ KINDS: dict[type[Item], str] = {
     ResourceTemplate: "template",
     Prompt: "prompt",
 }
+"""Kind of each type of item."""
 
 
 class FileItems(Struct):

@@ -57,6 +57,7 @@ _FORBIDDEN_NAMES_BY_KIND = {
         "CURL_CA_BUNDLE AWS_CA_BUNDLE HOSTALIASES LOCALDOMAIN RES_OPTIONS"
     ),
 }
+"""Variables that env files may not set, by kind."""
 _FORBIDDEN_NAMES = frozenset(" ".join(_FORBIDDEN_NAMES_BY_KIND.values()).split())
 _FORBIDDEN_PREFIXES_BY_KIND = {
     "settings and folders of the program itself": "MCPDESK_ DZX_ ZYRA_ OTEL_ XDG_ TEXTUAL_ TERMINFO",
@@ -77,8 +78,10 @@ _FORBIDDEN_PREFIXES_BY_KIND = {
     ),
     "targets of connections, and certificates": "SSL OPENSSL_ RESOLV_ KRB5",
 }
+"""Beginnings of further variables that env files may not set, by kind."""
 _FORBIDDEN_PREFIXES = tuple(" ".join(_FORBIDDEN_PREFIXES_BY_KIND.values()).split())
 _FORBIDDEN_SUFFIXES = ("_ASKPASS", "_EDITOR", "_PAGER", "MANPAGER", "_PRELOAD", "_RSH", "_WRAPPER")
+"""Endings of further variables that env files may not set."""
 
 
 def may_set_variable(name: str) -> bool:

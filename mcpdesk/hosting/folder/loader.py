@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 MAX_FILES = 5_000
 """Maximum number of files read in each of `tools`, `resources` and `prompts`."""
 FOLDERS = {"tool": "tools", "resource": "resources", "prompt": "prompts"}
+"""Folder with the files of each kind of item."""
 CreateContext = Callable[["RequestView"], Awaitable[Any]]
 AroundCall = Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
 HOOKS = {

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 Step = str | int
 """Key in an object, or index in a list."""
 FILE = "mcp.json"
+"""Name of the manifest in a server folder."""
 LOCK_NAME = "mcp.lock.json"
 """File in a server folder with the agreed contract."""
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
+"""Regular expression for the name of a server or mode. `NAME_RULE` describes it."""
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
 SCHEMA_URL = "https://raw.githubusercontent.com/mcpdesk/mcpdesk/main/docs/mcp.schema.json"
 SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
@@ -34,10 +36,12 @@ SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
 KEY_SOURCES = ("secret_env", "jwks_file", "jwks_url")
 """Fields of `auth.jwt`, of which exactly one must be set."""
 MAX_LEEWAY_S = 600
+"""Maximum value of `auth.jwt.leeway_s` in seconds."""
 CHOICES = {"theme": "light, dark", "approvals": ", ".join(Policy)}
 """For each setting with a fixed set of values, the text that lists these values in messages."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _URL_RULE = "allowed: https addresses, and http ones of this machine, without a query or a fragment"
+"""Allowed URLs, as the end of a message."""
 
 Refuse = Callable[..., ManifestError]
 """Function that creates an error from a message and the path of a value."""

@@ -403,6 +403,7 @@ async def _call(
 
 
 COMPLETE_RULE = "a list of texts, or a function of (value), (value, arguments) or (value, arguments, ctx)"
+"""Allowed values of an entry in `complete`, as the end of a message."""
 
 
 def completers(sources: Mapping[str, Any], names: Iterable[str], location: str) -> dict[str, Completer]:

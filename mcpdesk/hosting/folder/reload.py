@@ -161,6 +161,7 @@ IGNORED_FOLDERS = frozenset(
     {"__pycache__", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache",
      ".pytest_cache", ".idea", ".vscode"}
 )  # fmt: skip
+"""Names of folders whose changes are ignored."""
 IGNORED_ENDINGS = (".pyc", ".pyo", "~", ".swp", ".swx", ".tmp", "4913")
 """Endings of compiled files and of temporary files that editors write."""
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _SCRIPT_BLOCK = re.compile(rb"(?m)^# /// script[ \t]*\r?\n((?:#(?: .*)?\r?\n)+?)# ///[ \t]*\r?$")
+"""PEP 723 block of a Python file. Its group has the lines of the block."""
 
 
 def requirement(text: str) -> Requirement:

@@ -29,7 +29,9 @@ from mcpdesk.server.schemas.hints import (
 )
 
 CONTEXT_NAMES = ("ctx", "context")
+"""Names of a parameter without a type hint that receives the context."""
 PLAIN_CONTEXT = "mcpdesk.server.calls.threads.sync_context"
+"""Module with the type of context for plain `def` functions."""
 OWN_CONTEXTS = ("mcpdesk.server.calls.context", PLAIN_CONTEXT)
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
 """Packages whose `Context` type works only with their own servers."""

@@ -31,6 +31,7 @@ makes the peer read the files.
 GREETING_TIMEOUT_S = 2.0
 """Seconds within which a peer must send its process id."""
 READ_BYTES = 4_096
+"""Maximum number of bytes that are read from a peer at once."""
 
 
 class StatePeers:

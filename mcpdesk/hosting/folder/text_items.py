@@ -35,6 +35,7 @@ MIME_TYPES = {
     ".webp": "image/webp", ".pdf": "application/pdf", ".wav": "audio/wav", ".mp3": "audio/mpeg",
 }  # fmt: skip
 TEXT_TYPES = re.compile(r"text/.*|application/(json|jsonl|yaml|toml|xml|javascript|sql)|.*\+(json|xml)")
+"""Media types whose content is text."""
 PROMPT_KEYS = ("name", "title", "description", "arguments")
 """Known keys in the front matter of a prompt."""
 ARGUMENT_KEYS = ("name", "title", "description", "required", "choices")

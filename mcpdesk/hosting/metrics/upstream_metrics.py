@@ -18,6 +18,7 @@ from mcpdesk.transports.metric import MetricFamily, MetricKind, Sample
 from mcpdesk.upstream.upstream import Upstream
 
 QUANTILES = (0.5, 0.95, 0.99)
+"""Fractions for which summaries have a quantile."""
 OUTCOMES = {
     Status.OK: OutcomeKind.OK.name.lower(),
     Status.TOOL_ERROR: OutcomeKind.TOOL_ERROR.name.lower(),

@@ -18,6 +18,7 @@ from mcpdesk.server.calls.call_figures import quantile
 SHOWN_FORMER_S = 3600.0
 """Seconds for which a client is shown after it has left."""
 LISTEN = "subscriptions/listen"
+"""Method of a request that opens a stream of notifications. It does not count as running work."""
 
 
 class PassedRow(NamedTuple):

@@ -49,6 +49,7 @@ A reader that asks for older output gets only the last part.
 MAX_PLAN_BYTES = 200_000
 """Maximum size in bytes of a plan that is shown."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
+"""Number of a program in a job id."""
 _STATES = {
     TaskStatus.WORKING: JobState.RUNNING,
     TaskStatus.INPUT_REQUIRED: JobState.WAITING,
@@ -56,6 +57,7 @@ _STATES = {
     TaskStatus.FAILED: JobState.FAILED,
     TaskStatus.CANCELLED: JobState.CANCELLED,
 }
+"""State of a job, by status of its task."""
 
 
 class LocalWork(WorkFacet):

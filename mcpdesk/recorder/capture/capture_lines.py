@@ -54,6 +54,7 @@ from mcpdesk.recorder.record import (
 )
 
 FORMAT = 3
+"""Version of the format of new captures."""
 _DIRECTIONS = {"in": Direction.IN, "out": Direction.OUT}
 _DIRECTION_WORDS = ("in", "out")
 _FRAME_START = b'{"n":'

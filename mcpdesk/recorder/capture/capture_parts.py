@@ -11,7 +11,9 @@ from typing import NamedTuple
 from mcpdesk.recorder.capture.capture_lines import read_line
 
 _HEADER_BYTES = 4_096
+"""Maximum size in bytes of the first line of a part."""
 _PART_NAME = re.compile(r"(?P<stem>.+)\.(?P<number>[1-9]\d{0,6})\.jsonl")
+"""Name of a later part, with the name of the first part and the part number."""
 
 
 class PartFile(NamedTuple):

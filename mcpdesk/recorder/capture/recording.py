@@ -60,6 +60,7 @@ _TURN_BYTES = 1 << 20
 If the disk refuses them, later frames stay unencoded, so that they can be dropped and counted.
 """
 _PAUSE_S = 0.0025
+"""Seconds of one pause of the writer."""
 _PAUSING_TIME_S = 0.05
 """Seconds at the start of a turn during which the writer pauses for `_PAUSE_S` between segments."""
 _CLOSE_TIMEOUT_S = 5.0

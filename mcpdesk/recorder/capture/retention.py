@@ -21,6 +21,7 @@ from mcpdesk.recorder.capture.capture_parts import PartFile, StoredCapture, stor
 _PART_DIVISOR = 8
 """A part has at most 1/_PART_DIVISOR of the size limit, because captures are removed part by part."""
 _MIN_PART_BYTES = 64 << 10
+"""Smallest maximum size of a part, even if the limit for all captures is small."""
 
 
 class Retention(Struct, frozen=True):

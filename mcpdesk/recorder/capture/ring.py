@@ -27,6 +27,7 @@ from mcpdesk.recorder.record import (
 )
 
 SEGMENT_BITS: Final = 8
+"""Number of low bits of a frame number that contain its position in a segment."""
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
 SEGMENT_MASK: Final = SEGMENT_FRAMES - 1
 FRAME_COST: Final = 320

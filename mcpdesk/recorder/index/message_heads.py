@@ -25,6 +25,7 @@ _MAX_ID = 1 << 63
 MAX_BATCH_MESSAGES = 2_048
 """Maximum number of messages in a batch. A longer batch is shown as one malformed frame."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Exceptions that decoding a frame may raise."""
 
 
 class Head(msgspec.Struct, gc=False, frozen=True):
@@ -295,6 +296,7 @@ _MEMBERS_AT_END = LatePattern(_MEMBERS + rb"\s*\Z", re.DOTALL)
 _TWO_OBJECTS_AT_END = LatePattern(_MEMBERS + _MEMBERS + rb"\s*\Z", re.DOTALL)
 """Last members of `params` or `result`, then the last members of the message."""
 _CLOSERS = {b"{": b"}", b"[": b"]"}
+"""Closing bracket of each opening bracket."""
 _decode_value = msgspec.json.Decoder().decode
 
 

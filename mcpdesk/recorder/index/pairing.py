@@ -30,8 +30,10 @@ _LOG_METHOD = "notifications/message"
 _QUESTION_METHODS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 """Requests that a server may send to its client during a call."""
 _PROBE_METHOD = "server/discover"
+"""Method with which a client finds out if a server is stateless."""
 _LISTEN_METHOD = "subscriptions/listen"
 _STATUS_LINE = re.compile(r"HTTP\S* (\d{3})")
+"""Beginning of an HTTP status line."""
 _REFUSAL_STATUSES = frozenset({"401", "403", "407", "421", "429"})
 """HTTP statuses with which a server refuses any request, independently of the method."""
 _UNNAMED_RESPONSES = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})

@@ -99,6 +99,7 @@ class AnyOf(Struct, frozen=True):
 Node = Word | Field | Limit | StartedSince | StartedWithin | About | Not | All | AnyOf
 
 EVERYTHING = All(())
+"""Filter that matches every exchange."""
 
 _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"b": 1, "kb": 1000, "kib": 1024, "mb": 1000**2, "mib": 1024**2, "gb": 1000**3, "gib": 1024**3}
@@ -107,6 +108,7 @@ _STATUSES: dict[str, tuple[str, ...]] = {status.value: (status.value,) for statu
     "protocol-error": (Status.ERROR.value,),
     "slow": ("slow",),
 }
+"""Statuses that each value of `status:` means."""
 _KINDS: dict[str, tuple[str, ...]] = {kind.value: (kind.value,) for kind in ExchangeKind}
 _DIRECTIONS: dict[str, tuple[str, ...]] = {"in": ("in",), "out": ("out",)}
 _STATES: dict[str, tuple[str, ...]] = {
@@ -135,10 +137,14 @@ _TOKEN = re.compile(
     | (?P<word>[^\s()"]+))""",
     re.VERBOSE,
 )
+"""Next token. The name of the last matching group is the kind of the token."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]*)", re.IGNORECASE)
 _COMPARISON = re.compile(r"([a-zA-Z_]+)([<>]=?|==?)(\d.*)")
+"""Word that looks like a comparison with a number, such as `elapsed>5`."""
 _EQUAL = re.compile(r"([a-zA-Z]+)==?(.+)")
+"""Word that looks like a comparison with `=`, such as `status=error`."""
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?")
+"""Time of day."""
 
 
 class _Token(NamedTuple):
@@ -342,6 +348,7 @@ _FIELDS: dict[str, Callable[[str, int], tuple[str, ...]]] = {
     "kind": _one_of(_KINDS),
     "dir": _one_of(_DIRECTIONS),
 }
+"""Parser for the value of each field."""
 
 
 def _limit(token: _Token) -> Limit:

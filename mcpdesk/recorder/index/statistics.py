@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.record import Source
 
 OTHER: Final = "(other)"
+"""Name for all callers, or tools, that share one tally."""
 MAX_TALLIES: Final = 1_000
 """Maximum number of tallies. Calls of further callers share one tally."""
 MAX_SLOTS: Final = 240
@@ -46,7 +47,9 @@ _STEP_EXCHANGES = 256
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 _OK = STATUSES.index(Status.OK)
 _OPEN_STATUSES = frozenset(STATUSES.index(status) for status in (Status.PENDING, Status.ASKS))
+"""Statuses of requests that have not ended."""
 _TIMED_STATUSES = frozenset(STATUSES.index(status) for status in (Status.OK, Status.ERROR, Status.TOOL_ERROR))
+"""Statuses of requests that were answered in time."""
 _FAILED_STATUSES = frozenset(map(STATUSES.index, FAILED))
 
 

@@ -35,6 +35,7 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT
 
 _SEPARATOR = b"\0"
+"""Byte between frames that are searched together. It does not occur in JSON."""
 _BLOCK_FRAMES = 128
 """Number of frames that are searched together. The size of a segment is a multiple of it."""
 _LATEST_ROWS = 1_000
