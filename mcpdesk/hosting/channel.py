@@ -295,7 +295,8 @@ class FrameChannel:
         When this method returns, requests that need no handler are answered. Handlers start in the next turn
         of the loop.
         """
-        messages, invalid_indexes = list[Any](), list[int]()
+        messages: list[Any] = []
+        invalid_indexes: list[int] = []
         for index, frame in enumerate(frames):
             try:
                 if len(frame) >= LARGE_ANSWER_BYTES:

@@ -143,7 +143,6 @@ class Host:
         self.open_pipe = pipes.open
         self._pumps = PumpSockets(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
-        """Tasks that watch the folders, by server."""
         self._reloads = SerialQueue(self._reload)
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
@@ -156,7 +155,6 @@ class Host:
         self._start_time = time.monotonic()
         self._drawn = asyncio.Event()
         self._pending_functions: list[Callable[[], object]] = []
-        """Functions to run when the loop runs."""
 
     def _create_shared_core(self) -> SharedCore:
         core = SharingCore(
@@ -490,8 +488,9 @@ class Host:
         """Listen for clients, and watch the folders. Raises: DeskError if an address cannot be used."""
         has_folders = bool(self.folders)
         # Without folders, the first catalogue comes from an upstream server.
-        for upstream in () if has_folders else self.upstreams.values():
-            upstream.start()
+        if not has_folders:
+            for upstream in self.upstreams.values():
+                upstream.start()
         if self.plan.draws_first:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(MAX_DRAWING_WAIT_S):
@@ -500,8 +499,9 @@ class Host:
             await self._open_folder(name)
         if self.plan.http:
             await self._listen()
-        for upstream in self.upstreams.values() if has_folders else ():
-            upstream.start()
+        if has_folders:
+            for upstream in self.upstreams.values():
+                upstream.start()
         if self.shared is not None and self.http is not None:
             await self.shared.describe(self.http.address)
         self._kept_jobs.start()

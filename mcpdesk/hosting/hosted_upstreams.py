@@ -195,7 +195,8 @@ class HostedUpstreams:
         from mcpdesk.client.targets import CommandTarget
         from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 
-        pass_through, upstream = self.pass_throughs.get(name), self.by_name.get(name)
+        pass_through = self.pass_throughs.get(name)
+        upstream = self.by_name.get(name)
         is_program = upstream is not None and isinstance(upstream.plan.target, CommandTarget)
         if is_program and isinstance(pass_through, ChannelPassThrough):
             self._start_chore(pass_through.restart())

@@ -533,7 +533,8 @@ class CoreUpdates:
                 self._next_frame = first_sent_frame
             if self._next_frame == count:
                 return
-            frames, size = list[Frame](), 0
+            frames: list[Frame] = []
+            size = 0
             while self._next_frame < count and size < BATCH_BYTES:
                 stop = min((self._next_frame | SLICE_FRAMES - 1) + 1, count)
                 slice_frames = index.frames(self._next_frame, stop)
@@ -562,7 +563,8 @@ class CoreUpdates:
 
         Screens receive only the beginning of a large frame, unless they need all of it for pairing.
         """
-        batch, size = list[Frame](), 0
+        batch: list[Frame] = []
+        size = 0
         for frame in frames:
             if needs_all_bytes(frame):
                 frame = structs.replace(frame, data=self._link.traffic.frame_bytes(frame.number))

@@ -76,7 +76,9 @@ def compare(a: Index, b: Index) -> CaptureDiff:
     unpaired_calls: dict[tuple[str, str], deque[RecordedCall]] = defaultdict(deque)
     for call in calls(b):
         unpaired_calls[call.method, call.name].append(call)
-    calls_of_a, changes, same_count = list(calls(a)), list[Change](), 0
+    calls_of_a = list(calls(a))
+    changes: list[Change] = []
+    same_count = 0
     pairs = _paired_by_arguments(calls_of_a, unpaired_calls)
     for call in calls_of_a:
         candidates = unpaired_calls[call.method, call.name]

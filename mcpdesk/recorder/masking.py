@@ -305,7 +305,8 @@ def _mask_named(text: str) -> str:
         name = _NAME.regex.search(text[max(end, colon.start() - _MAX_CACHED_LENGTH) : colon.start()])
         if colon.start() < end or name is None or not is_secret(name[0]):
             continue
-        lower_name, gap = name[0].lower(), _GAP.regex.match(text, colon.end())
+        lower_name = name[0].lower()
+        gap = _GAP.regex.match(text, colon.end())
         if gap is None or not (gap[0] or lower_name in SECRET_HEADERS):
             continue
         value = _NAMED_VALUE.regex.match(text, gap.end()) or _NAMED_VALUE.regex.match(text, colon.end())

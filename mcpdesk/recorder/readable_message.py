@@ -370,7 +370,8 @@ def check_headers(
 
 def _finding(name: str, request: _Request) -> Finding | None:
     """Return the result for a header that the protocol uses, or None if it is missing and not required."""
-    value, unused_reason = request.headers.get(name), _unused_reason(name, request)
+    value = request.headers.get(name)
+    unused_reason = _unused_reason(name, request)
     if unused_reason:
         return None if value is None else (HeaderVerdict.OPEN, unused_reason)
     if not value:

@@ -93,7 +93,8 @@ class FrameRun(msgspec.Struct, gc=False, frozen=True):
 
     def frames(self, start: int, stop: int) -> list[Frame]:
         """Return the frames with numbers from `start` up to `stop`."""
-        first, phases = max(start, self.number), self.phases or (None,) * self.count
+        first = max(start, self.number)
+        phases = self.phases or (None,) * self.count
         return [
             Frame(
                 number, self.time, self.connection, self.direction, data, len(data),

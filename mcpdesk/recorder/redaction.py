@@ -150,7 +150,8 @@ class Redactor:
             return self._masked_value(message)
         result, params = message.get("result"), message.get("params")
         tools = result.get("tools") if isinstance(result, dict) else None
-        for tool in tools if isinstance(tools, list) else ():
+        listed_tools = tools if isinstance(tools, list) else []
+        for tool in listed_tools:
             if isinstance(tool, dict):
                 self._schemas[str(tool.get("name"))] = tool.get("inputSchema")
         tool_name = params.get("name") if isinstance(params, dict) else None

@@ -407,7 +407,8 @@ def _remarks(file: ModuleFile, kind: str, functions: list[Function]) -> Iterator
     has_decorated = any(note_of(function) is not None for function in functions)
     if not has_decorated:
         yield from _probable_helpers(file, kind, functions)
-    for function in vars(file.module).values() if has_decorated else ():
+        return
+    for function in vars(file.module).values():
         if (
             not _is_own(function, file.module)
             or function.__name__.startswith("_")

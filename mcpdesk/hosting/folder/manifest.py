@@ -261,10 +261,10 @@ def _parsed_object(text: str, path: Path) -> dict[str, Any]:
 
     def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
-        for key in members if len(members) < len(pairs) else ():
-            if sum(each == key for each, _ in pairs) > 1:
-                line, column = _last_position(text, key)
-                raise ManifestError(f"the key {key!r} is given twice", str(path), key, line, column)
+        if len(members) < len(pairs):
+            duplicate = next(key for key in members if sum(each == key for each, _ in pairs) > 1)
+            line, column = _last_position(text, duplicate)
+            raise ManifestError(f"the key {duplicate!r} is given twice", str(path), duplicate, line, column)
         return members
 
     try:

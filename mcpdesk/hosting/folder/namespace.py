@@ -116,10 +116,13 @@ class Namespace:
     def imported_files(self, path: Path) -> Iterator[SourceFile]:
         """Yield the files that a file imports, directly or indirectly."""
         by_path = {source.path: source for source in self.sources.values()}
-        pending, known_files = [path], {path}
+        pending = [path]
+        known_files = {path}
         while pending:
             source = by_path.get(pending.pop())
-            for imported_path in sorted(source.imported_paths - known_files) if source else ():
+            if source is None:
+                continue
+            for imported_path in sorted(source.imported_paths - known_files):
                 known_files.add(imported_path)
                 pending.append(imported_path)
                 if imported_path in by_path:

@@ -493,9 +493,10 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def _server_views(self) -> Iterator[ServerView]:
         """Yield the views of all servers, with the token and log level of this front end."""
         for name in [*self._host.by_name, *self._host.upstreams]:
-            desk, hosted = self._open_desk(name), self._open_hosted_desk(name)
+            desk = self._open_desk(name)
+            hosted_desk = self._open_hosted_desk(name)
             with suppress(KeyError):  # the server was removed at this moment
-                token = None if hosted is None else hosted.token.view()
+                token = None if hosted_desk is None else hosted_desk.token.view()
                 yield self.server_view(name, token, ALL_LOGS if desk is None else desk.server.log_level)
 
     def _run_function(self, function: Callable[[], Result]) -> Future[Result]:

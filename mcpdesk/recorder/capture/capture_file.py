@@ -31,7 +31,7 @@ from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark, RecordedR
 _MAX_BUFFERS = 1_000
 """Maximum number of buffers for one `writev`. The operating system accepts 1,024."""
 QueuedData: TypeAlias = Sequence[bytes | Path]
-"""Data to write, in order. A path stands before the data of each new part, and names its file."""
+"""Data to write, in order. A path comes before the data of each new part, and names its file."""
 
 
 class PartUnavailable(OSError):
@@ -246,7 +246,8 @@ class CaptureFile:
 
         Raises: PartUnavailable; OSError.
         """
-        handle_status, path = os.fstat(self._handle), self.positions.parts[-1]
+        handle_status = os.fstat(self._handle)
+        path = self.positions.parts[-1]
         try:
             path_status = os.stat(path)
         except FileNotFoundError:

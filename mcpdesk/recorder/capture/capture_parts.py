@@ -64,14 +64,15 @@ def part_of(path: Path) -> tuple[Path, int]:
     match = _PART_NAME.fullmatch(path.name)
     if match is None:
         return path, 1
-    first, number = path.with_name(f"{match['stem']}.jsonl"), int(match["number"])
+    first = path.with_name(f"{match['stem']}.jsonl")
+    number = int(match["number"])
     stated_number = _stated_number(path)
     is_later_part = stated_number == number or (not stated_number and first.exists())
     return (first, number) if is_later_part else (path, 1)
 
 
 def next_part(path: Path, number: int) -> tuple[Path, int] | None:
-    """Return path and number of the next existing part after `number`, or None if there is none.
+    """Return path and number of the next existing part after `number`, or None if no later part exists.
 
     `path` is the path of the first part.
     """

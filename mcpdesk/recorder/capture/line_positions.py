@@ -144,7 +144,8 @@ class LinePositions:
         )
         if start < frames.base or not are_close:
             return [self.frame_line(number) for number in numbers]
-        first_position, lines = positions[0], list[bytes | None]()
+        first_position = positions[0]
+        lines: list[bytes | None] = []
         with self._lock:
             try:
                 handle = self._handle(first_position >> _OFFSET_BITS)
@@ -157,6 +158,7 @@ class LinePositions:
                     lines.append(data[start_offset : data.index(b"\n", start_offset) + 1])
             except (OSError, ValueError):
                 lines.clear()
+        # The last frame, and after an error all frames, are read one by one.
         return lines + [self.frame_line(number) for number in numbers[len(lines) :]]
 
     def piece(self, start: int, stop: int) -> bytes | None:
@@ -239,7 +241,9 @@ class LinePositions:
         Raises: OSError; ValueError if the file is too short.
         """
         handle = self._handle(part)
-        pieces, missing_lines, size = list[bytes](), count, _FIRST_READ_BYTES * min(count, 16)
+        pieces: list[bytes] = []
+        missing_lines = count
+        size = _FIRST_READ_BYTES * min(count, 16)
         while missing_lines:
             piece = read_at(handle, size, offset)
             if not piece:

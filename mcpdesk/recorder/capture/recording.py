@@ -256,7 +256,8 @@ class Recording:
 
         `size` is the original size of a frame that is already cut.
         """
-        size, moment = size or len(data), at or time()
+        size = size or len(data)
+        moment = at or time()
         with self._lock:
             number = (store := self._store).count
             if not number & SEGMENT_MASK:

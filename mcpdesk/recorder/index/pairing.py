@@ -140,7 +140,8 @@ class Pairing:
         """Return the rows that a frame belongs to."""
         if not self.first_frame <= frame < len(self.row_of) or (row := self.row_of[frame]) == NO_FRAME:
             return ()
-        rows, base = self._batches.get(frame) or (row,), self.table.base
+        rows = self._batches.get(frame) or (row,)
+        base = self.table.base
         return rows if min(rows) >= base else tuple(row for row in rows if row >= base)
 
     def pending(self) -> list[int]:

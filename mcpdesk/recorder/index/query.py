@@ -359,8 +359,9 @@ def _limit(token: _Token) -> Limit:
     unit = match[2].lower() if match else ""
     if match is None or (unit not in _SECONDS and unit not in _BYTES):
         _fail(f"{token.text!r} needs a number with a unit, like {sign}200ms or {sign}10kb", token.position)
-    quantity, factor = ("elapsed", _SECONDS[unit]) if unit in _SECONDS else ("size", _BYTES[unit])
-    return Limit(quantity, sign, float(match[1]) * factor)
+    if unit in _SECONDS:
+        return Limit("elapsed", sign, float(match[1]) * _SECONDS[unit])
+    return Limit("size", sign, float(match[1]) * _BYTES[unit])
 
 
 def moment_of(text: str, now: float) -> float:

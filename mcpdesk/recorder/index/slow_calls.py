@@ -66,7 +66,8 @@ class SlowCallDetector:
 
     def _compute_limit(self, label: int, total: int) -> float:
         """Return twice the upper bound, in seconds, of the step that contains the longest normal call."""
-        counts, count_so_far = self._counts[label].copy(), 0
+        counts = self._counts[label].copy()
+        count_so_far = 0
         for step in sorted(counts):
             count_so_far += counts[step]
             if count_so_far >= _NORMAL_SHARE * total:

@@ -159,8 +159,9 @@ class View:
         ):
             self._tested_slow_version = self._index.slow_version
             self._retest(self._latest_rows())
-        for span_index, span in enumerate(self._matcher.spans if not self._held_state else ()):
-            self._retest_aged(span_index, time() - span, deadline)
+        if not self._held_state:
+            for span_index, span in enumerate(self._matcher.spans):
+                self._retest_aged(span_index, time() - span, deadline)
         return old_state != (len(self._lines), self._rows, self._altered)
 
     def _latest_rows(self) -> list[int]:
@@ -273,8 +274,9 @@ class View:
         """Test some changed rows again. Return True if more changed rows must be tested."""
         altered = self._index.altered
         stop = min(self._altered + _BLOCK_FRAMES, len(altered))
-        base, changed = self._table.base, set(altered.between(self._altered, stop))
-        self._retest([row for row in changed if base <= row < self._rows])
+        base = self._table.base
+        changed_rows = set(altered.between(self._altered, stop))
+        self._retest([row for row in changed_rows if base <= row < self._rows])
         self._altered = stop
         return stop < len(altered)
 
@@ -318,8 +320,9 @@ class View:
         """Return the lines that show a row: the row itself or, in raw form, its frames."""
         if not self.raw:
             return [row]
-        frames, oldest = (self._table.request[row], self._table.response[row]), self._index.first_frame
-        return [frame for frame in frames if frame != NO_FRAME and frame >= oldest]
+        oldest_frame = self._index.first_frame
+        frames = (self._table.request[row], self._table.response[row])
+        return [frame for frame in frames if frame != NO_FRAME and frame >= oldest_frame]
 
     def _show_row(self, row: int) -> None:
         """Add the lines of a row that are not shown yet."""
