@@ -19,10 +19,10 @@ class WatchedExchange(ABC):
         """Handle a message that the server sent in response."""
 
     @abstractmethod
-    def over(self, status: int, may_go_on: bool) -> None:
+    def end(self, status: int, can_continue: bool) -> None:
         """End the exchange with an HTTP status, or 0 if it was interrupted.
 
-        `may_go_on` is True if the client can still fetch missing answers.
+        `can_continue` is True if the client can still fetch missing answers.
         """
 
 
@@ -52,5 +52,5 @@ class ExchangeWatch(ABC):
         """Handle a message of a server that belongs to no single exchange."""
 
     @abstractmethod
-    def left(self, connection: int) -> None:
+    def connection_lost(self, connection: int) -> None:
         """End the exchanges of a connection that was lost."""

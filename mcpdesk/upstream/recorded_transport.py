@@ -130,7 +130,7 @@ class RecordedTransport(ClientTransport):
             watched.handle_server_message(reply.message)
             return reply
         finally:
-            watched.over(status, may_go_on=False)
+            watched.end(status, can_continue=False)
 
     async def _exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
@@ -291,7 +291,7 @@ class RecordedTransport(ClientTransport):
         """Record the end of the connection. `at` is the Unix time in seconds."""
         self._interceptor.forget(self._info.number)
         if (watch := self._watch()) is not None:
-            watch.left(self._info.number)
+            watch.connection_lost(self._info.number)
         self._info = replace(self._info, closed=at)
         self._recorder.connect(self._info)
 

@@ -67,8 +67,8 @@ class PassedExchange(WatchedExchange):
     def handle_server_message(self, message: object) -> None:
         self.traffic.handle_server_message(self.info, message, self.calls)
 
-    def over(self, status: int, may_go_on: bool) -> None:
-        if not may_go_on:
+    def end(self, status: int, can_continue: bool) -> None:
+        if not can_continue:
             for call in self.calls:
                 self.traffic.ended_unread(call, status)
 
@@ -174,7 +174,7 @@ class PassedTraffic(ExchangeWatch):
         error_status = status if status >= 400 else 0
         self._end(call, replace(call.record, outcome=outcome, is_cut_off=is_cut_off, status=error_status))
 
-    def left(self, connection: int) -> None:
+    def connection_lost(self, connection: int) -> None:
         """End the requests and questions of a client that has disconnected."""
         for call in [each for each in self._calls if each.connection == connection]:
             self.ended_unread(call, 0)

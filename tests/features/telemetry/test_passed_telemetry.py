@@ -261,7 +261,7 @@ def target(server: str, method: str, params: Mapping[str, object]) -> str:
 
 def test_answer_that_comes_on_a_later_stream_of_the_session_ends_the_call() -> None:
     followed = Followed()
-    followed.ask(1).over(200, may_go_on=True)
+    followed.ask(1).end(200, can_continue=True)
     assert followed.calls == []
     followed.traffic.follow(followed.client, None).handle_server_message({"id": 1, "result": {}})
     (call,) = followed.calls
@@ -275,7 +275,7 @@ def test_each_request_of_a_batch_is_followed_by_itself() -> None:
     exchange.handle_server_message(
         [{"id": 2, "result": {}}, {"id": 1, "error": {"code": 12, "message": "own"}}]
     )
-    exchange.over(200, may_go_on=False)
+    exchange.end(200, can_continue=False)
     assert [(call.method, call.code, call.outcome) for call in followed.calls] == [
         ("ping", 0, OutcomeKind.OK),
         ("tools/call", 0, OutcomeKind.TOOL_ERROR),  # a server may use any code: all count alike
@@ -320,7 +320,7 @@ def test_client_that_is_gone_leaves_nothing_behind_and_too_much_is_let_go_of() -
     assert [call.id for call in followed.calls] == [0]
     rounds = {"inputRequests": {"k": {"method": "roots/list"}}, "requestState": "s"}
     followed.traffic.handle_server_message(followed.client, {"id": 1, "result": rounds})
-    followed.traffic.left(5)
+    followed.traffic.connection_lost(5)
     assert len(followed.calls) == MAX_TRACED_REQUESTS + 1
     assert [each.outcome for each in followed.questions] == ["not answered"]
 
@@ -328,7 +328,7 @@ def test_client_that_is_gone_leaves_nothing_behind_and_too_much_is_let_go_of() -
 def test_status_alone_says_what_became_of_a_request() -> None:
     followed = Followed()
     for status in (200, 401, 502):
-        followed.ask(status).over(status, may_go_on=False)
+        followed.ask(status).end(status, can_continue=False)
     assert [(call.status, error_type(call)) for call in followed.calls] == [
         (0, None),
         (401, None),
@@ -358,9 +358,9 @@ def test_messages_of_any_shape_are_followed_without_an_error(odd: Any) -> None:
         exchange = traffic.follow(client, shape)
         asked.handle_server_message(shape)
         exchange.handle_server_message(shape)
-        exchange.over(200, may_go_on=False)
+        exchange.end(200, can_continue=False)
     sent, _ = traffic.ask(client, {"id": 1, "method": "ping", "params": {"_meta": odd}})
     if not isinstance(odd, dict):
         assert sent["params"]["_meta"] == odd  # what a person wrote by hand goes out as it is
-    traffic.left(5)
+    traffic.connection_lost(5)
     assert len(followed.calls) >= len(shapes)

@@ -239,7 +239,7 @@ class PassThroughRoutes:
             unclaimed.flush()
             if watched is not None:
                 may_resume = answer is None or _kind(answer.headers) == STREAM
-                watched.over(0 if answer is None else answer.status, bool(head.session) and may_resume)
+                watched.end(0 if answer is None else answer.status, bool(head.session) and may_resume)
             if _is_request(message):
                 self._record_missing_answer(client, message["id"], has_left=running_answer.is_ended)
             client.running_answers.discard(running_answer)
@@ -269,7 +269,7 @@ class PassThroughRoutes:
     def _on_client_left(self, connection: int) -> None:
         self.clients.forget_other_servers(self._site.pass_throughs)
         if (watch := self._site.watch) is not None:
-            watch.left(connection)
+            watch.connection_lost(connection)
 
     async def _exchange(
         self,
