@@ -74,7 +74,7 @@ class Host:
         self.plan = plan
         self.settings = settings = plan.settings
         self.turns = LoopTurns()
-        self.journal = Journal(self.turns.changes.note)
+        self.journal = Journal(self.turns.changes.notify)
         self.recorder = self.recording = recording_for(plan, self.journal)
         self.journal.keep_for_call = self._record_log
         if settings.log_format == "json":

@@ -143,12 +143,12 @@ class Journal:
     def keep_line(self, line: LogLine) -> None:
         """Add a line under a new number."""
         self._lines.append(structs.replace(line, number=next(self._line_numbers)))
-        self.changes.note()
+        self.changes.notify()
 
     def keep_notice(self, notice: Notice) -> None:
         """Add a notice under a new number, without a log line."""
         self._notices.append(structs.replace(notice, number=next(self._notice_numbers)))
-        self.changes.note()
+        self.changes.notify()
 
     def notify(
         self,

@@ -99,7 +99,7 @@ class CaptureLink(Link):
             if self._closed.wait(pause_s() if archive.is_behind else FOLLOW_S):
                 break
             try:
-                archive.read_on(_SLICE_S)
+                archive.read_new_data(_SLICE_S)
             except OSError as error:
                 self._add(f"the capture cannot be followed: {error.strerror}")
                 return

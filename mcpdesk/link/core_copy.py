@@ -111,7 +111,7 @@ class CopyRoom:
         self.changes = Changes()
         """Notifies the front end of every change."""
         self.changes.is_complete = True
-        self.journal = Journal(self.changes.note)
+        self.journal = Journal(self.changes.notify)
         """Log lines and notices of all cores and of this process."""
         self.frames = TrafficCopy(self._fetch)
         self.traffic = Index(self.frames, KEPT_EXCHANGES)
@@ -146,7 +146,7 @@ class CopyRoom:
         """Pair some frames, and schedule the next slice if more are unpaired."""
         self._pair_timer = None
         self.traffic.catch_up(PAIR_S)
-        self.changes.note()
+        self.changes.notify()
         self.pair()
 
     def leave(self, copy: CoreCopy) -> None:
@@ -417,7 +417,7 @@ class CoreCopy(Link):
             self._fail(id, f"{self.title} has ended")
         elif wire.unread > MAX_UNREAD_BYTES:
             self._fail(id, f"{self.title} does not answer")
-            self.room.changes.note()
+            self.room.changes.notify()
         else:
             wire.send(data)
 
@@ -439,7 +439,7 @@ class CoreCopy(Link):
         """End all requests and calls with an error."""
         for id in [*self._pending, *self._calls]:
             self._fail(id, reason)
-        self.room.changes.note()
+        self.room.changes.notify()
 
     def notify(self, text: str, severity: Severity) -> None:
         """Notify the person."""
@@ -486,7 +486,7 @@ class CoreCopy(Link):
         """Update the copy with a message."""
         if not self._handle_pong(message):
             self._apply_message(message)
-            self.room.changes.note()
+            self.room.changes.notify()
 
     def _handle_pong(self, message: FromCore) -> bool:
         """Handle the reply to a ping, and return True. For any other message, return False."""
@@ -578,7 +578,7 @@ class CoreCopy(Link):
             self._view, gone=reason, clients=(), stuck=None, questions_version=version
         )
         self.state_event.set()
-        self.room.changes.note()
+        self.room.changes.notify()
         if is_news:
             self.notify(f"{reason}: its traffic is kept{suffix}", severity)
 

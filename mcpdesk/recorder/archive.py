@@ -95,7 +95,7 @@ class Archive:
     def __init__(self, path: Path, budget_s: float = inf) -> None:
         """Read the capture that begins at `path`, with all its parts, for about `budget_s` seconds.
 
-        Call `read_on` to read the remaining data. If `path` was removed to free space, the capture begins
+        Call `read_new_data` to read the remaining data. If `path` was removed to free space, the capture begins
         with the next part. Raises: DeskUserError if the file is not a capture.
         """
         path = existing_part(path)
@@ -104,9 +104,9 @@ class Archive:
         self._first_path, self._part_number = part_of(path)
         """Path of part 1, which may no longer exist, and number of the newest part that was opened."""
         self.is_live = True
-        """True if another process still writes the capture. Call `read_on` to read the new data."""
+        """True if another process still writes the capture. Call `read_new_data` to read the new data."""
         self.is_behind = False
-        """True if the file has data that were not read yet. Call `read_on` to read them."""
+        """True if the file has data that were not read yet. Call `read_new_data` to read them."""
         self.connections: dict[int, ConnectionInfo] = {}
         self.unreadable = 0
         """Number of invalid lines: damaged lines, or the incomplete last line of a killed process."""
@@ -136,7 +136,7 @@ class Archive:
         """Unix time of the last frame in seconds."""
         self._offset = 0
         """Number of bytes of the last part that were read."""
-        self.read_on(budget_s)
+        self.read_new_data(budget_s)
         self.index = Index(self)
         self.index.raw = self.raw
 
@@ -212,7 +212,7 @@ class Archive:
         """Close the file."""
         self._positions.close()
 
-    def read_on(self, budget_s: float = inf) -> None:
+    def read_new_data(self, budget_s: float = inf) -> None:
         """Read new data for about `budget_s` seconds. Only one thread at a time may call this method.
 
         Raises: OSError.

@@ -81,29 +81,29 @@ class Redactor:
         longest_first = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
 
-    def message(self, data: bytes) -> bytes:
-        """Mask the bytes of a frame. A frame that is not JSON is masked as text."""
+    def masked_frame(self, data: bytes) -> bytes:
+        """Return the bytes of a frame, masked. A frame that is not JSON is masked as text."""
         try:
             value = orjson.loads(data) if len(data) <= _MAX_JSON_BYTES else None
         except ValueError:
             value = None
         if not isinstance(value, dict | list) or is_too_deep(data, value):
-            return self.text(data.decode("utf-8", "replace")).encode()
+            return self.masked_text(data.decode("utf-8", "replace")).encode()
         if isinstance(value, list):
             return codec.dumps([self._masked_message(part) for part in value])
         return codec.dumps(self._masked_message(value))
 
-    def beginning(self, data: bytes) -> bytes:
-        """Mask the bytes of a frame that was cut, perhaps in the middle of a secret."""
-        masked = self.message(data)
+    def masked_cut_frame(self, data: bytes) -> bytes:
+        """Return the bytes of a frame that was cut, perhaps in the middle of a secret, masked."""
+        masked = self.masked_frame(data)
         secret_beginnings = (
             secret[:length].encode() for secret in self._secrets for length in range(len(secret) - 1, 3, -1)
         )
         cut_secret = next((piece for piece in secret_beginnings if masked.endswith(piece)), b"")
         return masked.removesuffix(cut_secret) + MASK.encode() if cut_secret else masked
 
-    def note(self, note: HttpNote) -> HttpNote:
-        """Mask a request or status line and headers."""
+    def masked_note(self, note: HttpNote) -> HttpNote:
+        """Return a request or status line and headers, masked."""
         masked = mask_headers(note.headers, self._headers)
         for (name, value), (_, masked_value) in zip(note.headers, masked, strict=True):
             if name.lower() in SESSION_HEADERS:
@@ -113,39 +113,41 @@ class Redactor:
             if masked_value != value and name.lower().endswith("cookie"):
                 for match in _COOKIE_VALUE.finditer(value):
                     self._learn(match[1])
-        return HttpNote(self.text(note.line), tuple((name, self.text(value)) for name, value in masked))
+        headers = tuple((name, self.masked_text(value)) for name, value in masked)
+        return HttpNote(self.masked_text(note.line), headers)
 
-    def mark(self, mark: HeldMark) -> HeldMark:
-        """Mask a decision about a held message, with the message before and after."""
-        was = self.message(mark.was.encode()).decode() if mark.was else ""
-        now = self.message(mark.now.encode()).decode() if mark.now else ""
-        return replace(mark, how=self.text(mark.how), was=was, now=now)
+    def masked_mark(self, mark: HeldMark) -> HeldMark:
+        """Return a decision about a held message, masked, with the message before and after."""
+        was = self.masked_frame(mark.was.encode()).decode() if mark.was else ""
+        now = self.masked_frame(mark.now.encode()).decode() if mark.now else ""
+        return replace(mark, how=self.masked_text(mark.how), was=was, now=now)
 
-    def remark(self, remark: RecordedRemark) -> RecordedRemark:
-        """Mask a remark on a message of a server, because it may quote the message."""
-        return replace(remark, remark=replace(remark.remark, text=self.text(remark.remark.text)))
+    def masked_remark(self, remark: RecordedRemark) -> RecordedRemark:
+        """Return a remark on a message of a server, masked, because it may quote the message."""
+        return replace(remark, remark=replace(remark.remark, text=self.masked_text(remark.remark.text)))
 
-    def log(self, log: CallLog) -> CallLog:
-        """Mask a log line of the code of a call."""
-        return replace(log, text=self.text(log.text), source=self.text(log.source))
+    def masked_log(self, log: CallLog) -> CallLog:
+        """Return a log line of the code of a call, masked."""
+        return replace(log, text=self.masked_text(log.text), source=self.masked_text(log.source))
 
-    def text(self, text: str) -> str:
-        """Mask a text. If it is JSON, mask the values in it."""
+    def masked_text(self, text: str) -> str:
+        """Return a text, masked. If it is JSON, the values in it are masked."""
         if text[:1] in ("{", "["):
             try:
                 value = orjson.loads(text)
             except ValueError:
                 value = None
             if isinstance(value, dict | list) and not is_too_deep(text.encode("utf-8", "replace"), value):
-                masked = self._masked_value(value)
-                return text if masked == value else codec.dumps(masked).decode()
-        masked_text = mask_text(text)
-        self._learn_hidden(text, masked_text)
-        masked_text = self._pattern.sub(MASK, masked_text) if self._pattern is not None else masked_text
-        return _BASE64.sub(self._mask_base64, masked_text)
+                masked_value = self._masked_value(value)
+                return text if masked_value == value else codec.dumps(masked_value).decode()
+        masked = mask_text(text)
+        self._learn_hidden(text, masked)
+        if self._pattern is not None:
+            masked = self._pattern.sub(MASK, masked)
+        return _BASE64.sub(self._mask_base64, masked)
 
     def _masked_message(self, message: Any) -> Any:
-        """Mask a JSON-RPC message. The schemas of listed tools declare which arguments are secret."""
+        """Return a JSON-RPC message, masked. The schemas of listed tools declare which arguments are secret."""
         if not isinstance(message, dict):
             return self._masked_value(message)
         result, params = message.get("result"), message.get("params")
@@ -159,7 +161,7 @@ class Redactor:
         return self._masked_value(message, mask_message(message, schema))
 
     def _masked_value(self, value: Any, masked: Any = None) -> Any:
-        """Mask a JSON value, and JSON within its strings.
+        """Return a JSON value, masked, with the JSON within its strings.
 
         `masked` is a copy of the value, masked as for the screen.
         """
@@ -172,7 +174,8 @@ class Redactor:
                 masked = {**masked, "value": MASK}
             # Empty values stay as they are.
             return {
-                self.text(key): item and self._masked_value(value[key], item) for key, item in masked.items()
+                self.masked_text(key): item and self._masked_value(value[key], item)
+                for key, item in masked.items()
             }
         if isinstance(value, list):
             # `--token` and its value may be neighbouring words of a command. A header may be a list of two
@@ -186,7 +189,7 @@ class Redactor:
                 item and self._masked_value(item_value, item)
                 for item_value, item in zip(value, masked, strict=True)
             ]
-        return self.text(value) if isinstance(value, str) else value
+        return self.masked_text(value) if isinstance(value, str) else value
 
     def _learn_leaves(self, value: Any) -> None:
         """Learn a value that is masked completely, with all texts and numbers in it except plain words."""
@@ -232,7 +235,7 @@ class Redactor:
     def _mask_base64(self, match: re.Match[str]) -> str:
         """Return the mask if a text is base64 of a text with a secret."""
         decoded = _decoded(match[0])
-        return MASK if decoded and self.text(decoded) != decoded else match[0]
+        return MASK if decoded and self.masked_text(decoded) != decoded else match[0]
 
 
 def environment_secrets(environ: Mapping[str, str], state: Path) -> list[str]:
@@ -255,15 +258,15 @@ def redacted(
     marks, remarks, logs = list(index.marks), list(index.remarks), list(call_logs)
     connections = dict(index.connections)
     for frame_number in range(index.frame_count):
-        redactor.message(index.frame_bytes(frame_number))
+        redactor.masked_frame(index.frame_bytes(frame_number))
         if (note := index.note(frame_number)) is not None:
-            redactor.note(note)
+            redactor.masked_note(note)
     for mark in marks:
-        redactor.mark(mark)
+        redactor.masked_mark(mark)
     for log in logs:
-        redactor.log(log)
+        redactor.masked_log(log)
     for remark in remarks:
-        redactor.remark(remark)
+        redactor.masked_remark(remark)
     redactor.settle()
     frame_numbers: Sequence[int] = range(index.frame_count)
     gaps = {gap.before: gap for gap in index.gaps}
@@ -284,22 +287,22 @@ def redacted(
     first = index.frame(frame_numbers[0]) if frame_numbers else None
     yield header_line(1, 0, first.time if first is not None else 0.0)
     for info in connections.values():
-        masked = {name: redactor.text(getattr(info, name)) for name in ("server", "peer", "principal")}
+        masked = {name: redactor.masked_text(getattr(info, name)) for name in ("server", "peer", "principal")}
         yield connection_line(replace(info, **masked))
     new_number = 0
     for frame_number in frame_numbers:
         if (gap := gaps.get(frame_number)) is not None:
-            yield lost_line(new_number, new_number + gap.frames, redactor.text(gap.why))
+            yield lost_line(new_number, new_number + gap.frames, redactor.masked_text(gap.why))
             new_number += gap.frames
         if (frame := index.frame(frame_number)) is None:
             continue
         yield from _frame_line(redactor, frame, index.frame_bytes(frame_number), new_number)
         if (note := index.note(frame_number)) is not None:
-            yield note_line(new_number, encoded(redactor.note(note)))
+            yield note_line(new_number, encoded(redactor.masked_note(note)))
         new_number += 1
-    yield from (mark_line(redactor.mark(mark)) for mark in marks)
-    yield from (remark_line(redactor.remark(remark)) for remark in remarks)
-    yield from (log_line(redactor.log(log)) for log in logs)
+    yield from (mark_line(redactor.masked_mark(mark)) for mark in marks)
+    yield from (remark_line(redactor.masked_remark(remark)) for remark in remarks)
+    yield from (log_line(redactor.masked_log(log)) for log in logs)
 
 
 def _frame_numbers(exchange: Exchange) -> Iterator[int]:
@@ -315,12 +318,13 @@ def _frame_line(redactor: Redactor, frame: Frame, full_data: bytes, number: int)
     """
     is_cut = frame.size > len(full_data)
     end = b""
-    data = redactor.beginning(full_data) if is_cut else redactor.message(full_data)
+    data = redactor.masked_cut_frame(full_data) if is_cut else redactor.masked_frame(full_data)
     size = len(data)
     if is_cut:
         size = max(frame.size, len(data) + 1)
-        match = _STRING_END.search(frame.end)
-        end = redactor.text(frame.end[match.end() :].decode("utf-8", "replace")).encode() if match else b""
+        if (match := _STRING_END.search(frame.end)) is not None:
+            end_text = frame.end[match.end() :].decode("utf-8", "replace")
+            end = redactor.masked_text(end_text).encode()
     masked = Frame(number, frame.time, frame.connection, frame.direction, data, size, end, frame.phases)
     return frame_pieces(masked, data, is_json=False)
 

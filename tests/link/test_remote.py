@@ -433,7 +433,7 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(
         total = MAX_UNSENT_FRAMES + 2 * MAX_PAST_FRAMES
         for _ in range(total):
             recording.frame(990, Direction.IN, b'{"jsonrpc":"2.0","method":"notifications/x"}', is_json=True)
-        desk.host.turns.changes.note()  # as the end of a turn does, in which frames are recorded
+        desk.host.turns.changes.notify()  # as the end of a turn does, in which frames are recorded
 
         def read_all() -> tuple[int, int, int]:
             came = missed = left_out = 0

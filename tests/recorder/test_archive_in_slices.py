@@ -40,7 +40,7 @@ def test_a_capture_read_in_slices_is_the_same_as_one_read_at_once(large: Path) -
     at_once, sliced = Archive(large), Archive(large, 0)
     assert sliced.is_behind and 0 < sliced.count < at_once.count == FRAMES
     while sliced.is_behind:
-        sliced.read_on(0)
+        sliced.read_new_data(0)
         sliced.index.catch_up(0)
     assert sliced.count == FRAMES and all_of(sliced) == all_of(at_once)
     for archive in (at_once, sliced):

@@ -115,7 +115,7 @@ def test_a_capture_without_its_first_parts_opens_and_says_how_many_frames_were_r
     assert following.is_live and following.path != path
     recording.close()
     for opened in (following, Archive(path)):
-        opened.read_on()
+        opened.read_new_data()
         (gap,) = opened.gaps
         first = gap.frames
         assert gap.before == 0 < first <= recording._store.removed
@@ -148,7 +148,7 @@ def test_parts_that_are_removed_while_a_screen_reads_them_are_a_gap(tmp_path: Pa
     first_of_third = Archive(part_path(path, 3)).gaps[0].frames
     second.unlink()
     seen = opened.count
-    opened.read_on()
+    opened.read_new_data()
     (gap,) = opened.gaps
     assert gap.before >= seen > 0 and gap.before + gap.frames == first_of_third
     assert gap.why == "earlier parts were removed" and opened.count == 2_100 - gap.frames

@@ -218,7 +218,7 @@ def test_slots_become_longer_and_lose_nothing() -> None:
     assert times.length_s == 16 and len(tally.rates) <= MAX_SLOTS
     assert sum(tally.rates) == 10 * MAX_SLOTS and set(tally.rates[:-1]) == {16}
     assert list(tally.longest) == sorted(tally.longest)
-    tally.join(late)
+    tally.merge(late)
     assert tally.longest[-1] == 9.0 and tally.calls == 10 * MAX_SLOTS + 1
 
 

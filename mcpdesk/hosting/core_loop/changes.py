@@ -36,7 +36,7 @@ class Changes:
 
         return remove
 
-    def note(self) -> None:
+    def notify(self) -> None:
         """Call the listeners. May be called on any thread."""
         for listener in self.listeners:
             listener()
@@ -91,7 +91,8 @@ class _ObservedSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         turns = self._turns
-        for listener in turns.changes.listeners:  # `note`, inlined because every turn runs this code
+        # The code of `Changes.notify`, inlined because every turn runs it.
+        for listener in turns.changes.listeners:
             listener()
         turns.is_waiting = timeout != 0  # a timeout of 0 means that callbacks are ready to run
         ready = _select(self, timeout)

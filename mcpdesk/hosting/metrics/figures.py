@@ -56,7 +56,7 @@ def traffic_figures(
         if name in CALLS:
             continue
         key = (server, name if (server, name) in offered_tools else OTHER)
-        tools.setdefault(key, CallTally(statistics.times)).join(tally)
+        tools.setdefault(key, CallTally(statistics.times)).merge(tally)
     labelled_tallies = [({"server": server, "tool": name}, tally) for (server, name), tally in tools.items()]
     definitions = {key: tokens for key, tokens in statistics.definitions().items() if key in offered_tools}
     calls = [(key, tally) for key, tally in statistics.sums(Subject.METHOD).items() if key[1] in CALLS]

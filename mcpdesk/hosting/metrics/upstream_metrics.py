@@ -40,12 +40,12 @@ def upstream_metrics(statistics: CallStatistics, upstreams: Mapping[str, Upstrea
     for (server, name), tally in statistics.sums(Subject.TOOL).items():
         if server in upstreams and name not in CALLS:
             key = (server, name if (server, name) in offered_keys else OTHER)
-            tools.setdefault(key, CallTally(statistics.times)).join(tally)
+            tools.setdefault(key, CallTally(statistics.times)).merge(tally)
     for (server, method), tally in statistics.sums(Subject.METHOD).items():
         if server in upstreams:
             errors[server] += tally.ended_in(Status.ERROR)
             if method in CALLS:
-                servers[server].join(tally)
+                servers[server].merge(tally)
     running = statistics.running()
     families: tuple[tuple[str, MetricKind, list[Sample]], ...] = (
         ("items", "gauge", [each for upstream in upstreams.values() for each in _item_samples(upstream)]),

@@ -74,7 +74,7 @@ class CallTally:
     """Totals of similar calls."""
 
     __slots__ = ("_durations", "_length_s", "_statuses", "_times", "_tops", "buckets", "calls", "errors",
-                 "longest", "rates", "received", "seen", "sent", "slowest_s", "tokens", "total_s",
+                 "latest_start", "longest", "rates", "received", "sent", "slowest_s", "tokens", "total_s",
                  "waited_s")  # fmt: skip
 
     def __init__(self, times: SlotTimes) -> None:
@@ -91,7 +91,7 @@ class CallTally:
         """Seconds of all answered calls, without waiting for clients and people."""
         self.waited_s = 0.0
         """Seconds for which these calls waited for clients and people."""
-        self.seen = 0.0
+        self.latest_start = 0.0
         """Unix time in seconds when the latest call began."""
         self.slowest_s = 0.0
         self.rates = array("L")
@@ -122,8 +122,8 @@ class CallTally:
         self.received += received
         self.sent += sent
         self.tokens += tokens
-        if start_time > self.seen:
-            self.seen = start_time
+        if start_time > self.latest_start:
+            self.latest_start = start_time
         slot = self._times.slot(start_time)
         if slot >= len(self.rates) or self._length_s < self._times.length_s:
             self._fit_slots(slot)
@@ -142,7 +142,7 @@ class CallTally:
         if took_s > self._tops[bucket]:
             self._tops[bucket] = took_s
 
-    def join(self, other: CallTally) -> None:
+    def merge(self, other: CallTally) -> None:
         """Add the counts of another tally."""
         self.calls += other.calls
         self.errors += other.errors
@@ -151,7 +151,7 @@ class CallTally:
         self.tokens += other.tokens
         self.total_s += other.total_s
         self.waited_s += other.waited_s
-        self.seen = max(self.seen, other.seen)
+        self.latest_start = max(self.latest_start, other.latest_start)
         self.slowest_s = max(self.slowest_s, other.slowest_s)
         self._durations = array("L", map(add, self._durations, other._durations))
         self.buckets = array("L", map(add, self.buckets, other.buckets))
@@ -324,7 +324,7 @@ class CallStatistics:
             names = {Subject.TOOL: caller.target, Subject.CLIENT: caller.peer, Subject.METHOD: caller.method}
             total = totals.setdefault((caller.server, names[subject]), CallTally(self.times))
             if _is_counted(subject, caller):
-                total.join(tally)
+                total.merge(tally)
         return totals
 
     def total(self, subject: Subject = Subject.METHOD) -> CallTally:
@@ -332,7 +332,7 @@ class CallStatistics:
         total = CallTally(self.times)
         for caller, tally in list(self._tallies.items()):
             if _is_counted(subject, caller):
-                total.join(tally)
+                total.merge(tally)
         return total
 
     def tools_of(self, server: str, peer: str) -> list[tuple[str, CallTally]]:

@@ -95,7 +95,7 @@ def _row(
         tally.sent,
         tally.tokens,
         definition_tokens,
-        tally.seen,
+        tally.latest_start,
     )
 
 

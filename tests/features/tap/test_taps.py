@@ -160,8 +160,8 @@ def test_a_line_that_is_half_written_waits_for_its_rest(tmp_path: Path) -> None:
         archive = Archive(path)
         for start, stop in pairwise([*range(100, 1200, 7), len(data) - 5, len(data)]):
             growing.write(data[start:stop])
-            archive.read_on()
+            archive.read_new_data()
             assert archive.unreadable == 0
     assert archive.count == 6 and [frame.size for frame in archive.frames(0, 6) if frame][5] == 300_002
-    archive.read_on()
+    archive.read_new_data()
     assert not archive.is_live and archive.count == 6

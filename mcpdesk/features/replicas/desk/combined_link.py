@@ -473,7 +473,7 @@ class CombinedLink(Link):
         state = views, tuple(self._unreadable.values()), self._source_error, self._comparison.version
         if state != self._reported_state:
             self._reported_state = state
-            self.room.changes.note()
+            self.room.changes.notify()
 
     async def _search(self) -> None:
         """Search for replicas. Connect to new ones, and disconnect from those that have ended."""
