@@ -86,8 +86,8 @@ class _Client(NamedTuple):
 def client_config(client: str, target: ServerAddress, over: ClientTransport = "") -> str:
     """Return the configuration text with which `client` reaches a server.
 
-    Raises: DeskUserError for an unknown client, for a client that does not support `over`, for a server that
-    would refuse all requests without a token, and if this program runs from a temporary environment.
+    Raises: DeskUserError if the client is unknown or does not support `over`, if the server would refuse all
+    requests without a token, or if this program runs from a temporary environment.
     """
     formats = CLIENTS.get(client)
     if formats is None:

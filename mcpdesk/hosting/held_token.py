@@ -228,8 +228,10 @@ class ClientToken:
 
         If the manifest has no `auth.jwt`, the token is ignored.
         """
+        # Repeated if the access rules change during the check.
         while self._checked_access is not (access := self._access()) or self._is_unchecked:
-            self._checked_access, self._is_unchecked = access, False
+            self._checked_access = access
+            self._is_unchecked = False
             if access.verifier is None:
                 self._dialogue_token.drop()
                 self._reported_reason = ""

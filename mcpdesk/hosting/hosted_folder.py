@@ -363,8 +363,8 @@ class HostedFolder:
         """
         variables = {} if self._variables is None else self._variables.variables
         for name in sorted((self._code_reads | self.variables.keys()) - set(hidden)):
-            is_given = name in variables and name not in environment
-            if not is_given and environment.get(name) != os.environ.get(name):
+            is_from_folder = name in variables and name not in environment
+            if not is_from_folder and environment.get(name) != os.environ.get(name):
                 reason = f"code of {self.server.name} reads {name}, which differs for this client"
                 self._journal.log("info", "server", f"{peer} is served by a separate process: {reason}")
                 raise OtherEnvironmentError(reason)

@@ -199,8 +199,9 @@ class Archive:
         return within_search_limit(map(_bytes_of, self._positions.frame_lines(start, stop)))
 
     def raw(self, start: int, stop: int) -> bytes | None:
-        """Return the bytes of the file that contain these frames, or None if one of the frames is encoded,
-        for example in base64, or if they are not close together.
+        """Return the bytes of the file that contain these frames.
+
+        None if the frames are not close together, or if one of them is encoded, for example in base64.
         """
         encoded_frames = self._encoded_frames
         index = bisect_left(encoded_frames, start)

@@ -147,7 +147,7 @@ class Redactor:
         return _BASE64.sub(self._mask_base64, masked)
 
     def _masked_message(self, message: Any) -> Any:
-        """Return a JSON-RPC message, masked. The schemas of listed tools declare which arguments are secret."""
+        """Return a JSON-RPC message, masked. Schemas of listed tools declare which arguments are secret."""
         if not isinstance(message, dict):
             return self._masked_value(message)
         result, params = message.get("result"), message.get("params")

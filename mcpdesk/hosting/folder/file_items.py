@@ -82,7 +82,9 @@ def digest(data: bytes) -> str:
 
 def variable_hash(value: str) -> int:
     """Return a hash of a variable's value, so that the value is not stored. 0 if the value is empty."""
-    return hash(value) or 1 if value else 0
+    if not value:
+        return 0
+    return hash(value) or 1
 
 
 def unreadable_file(

@@ -29,7 +29,7 @@ class DefinitionCosts:
         servers = [server.name for server in self._link.view().servers]
         if not servers:
             return self._link.traffic.statistics.definitions()
-        costs_by_server: Tokens = {}
+        all_costs: Tokens = {}
         for server in servers:
             catalogue = self._link.catalogue(server)
             version, costs = self._costs.get(server, (-1, {}))
@@ -37,5 +37,5 @@ class DefinitionCosts:
                 tools = (item for item in catalogue.items if item.kind is ItemKind.TOOL and item.definition)
                 costs = {(server, tool.name): definition_cost(tool.definition).tokens for tool in tools}
                 self._costs[server] = catalogue.version, costs
-            costs_by_server |= costs
-        return costs_by_server
+            all_costs |= costs
+        return all_costs

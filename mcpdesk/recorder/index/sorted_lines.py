@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
+from math import isnan
 from time import monotonic, perf_counter, time
 from typing import Any, Final, overload
 
@@ -337,7 +338,7 @@ def _by_duration(index: Index) -> Key:
 
     def duration(row: int) -> float:
         end = ended[row]
-        return (end if end == end else now) - started[row]
+        return (now if isnan(end) else end) - started[row]
 
     return duration
 

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from math import inf
+from math import inf, isnan
 from threading import Lock
 from time import perf_counter, time
 
@@ -199,7 +199,7 @@ class Index:
                 self._pair_slice(min((self.paired | _SLICE_FRAMES - 1) + 1, self._source.count))
                 if perf_counter() > deadline:
                     break
-            else:
+            else:  # all frames are paired, so the exchanges of remarks and marks can be found
                 self._add_remarks()
                 self._add_marks()
                 self._pairing.give_up_closed()
@@ -249,7 +249,7 @@ class Index:
             table.id[number],
             STATUSES[table.status[number]],
             table.started[number],
-            None if ended != ended else ended,
+            None if isnan(ended) else ended,
             table.size[number],
             self.revision(number),
             None if request == NO_FRAME else request,
@@ -417,7 +417,7 @@ class Index:
             recorded_remark = remarks[self._assigned_remarks]
             self._assigned_remarks += 1
             if recorded_remark.id is None and recorded_remark.remark.kind != RemarkKind.OAUTH:
-                continue
+                continue  # the remark is about no exchange
             row = self._row_of_remark(recorded_remark)
             if recorded_remark.id is None and row < 0:
                 continue  # the step of the login is no longer in memory

@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import isnan
 from time import perf_counter, time
 
 from mcpdesk.protocol.methods import TOOL_CALLS, canonical
@@ -463,7 +464,7 @@ class Matcher:
 
         def elapsed(row: int, now: float) -> float:
             ended = table.ended[row]
-            return (ended if ended == ended else now) - table.started[row]
+            return (now if isnan(ended) else ended) - table.started[row]
 
         def keep(rows: Rows) -> Rows:
             now = time()
@@ -550,7 +551,7 @@ class Matcher:
             if table.status[operation_of.get(row, row)] == negotiation:
                 return True
             is_held = includes_held and (table.connection[row], table.id[row]) in index.held
-            if is_held and table.ended[row] != table.ended[row]:
+            if is_held and isnan(table.ended[row]):  # the exchange is pending
                 return True
             return bool(tests) and any(test(mark.how) for mark in index.marks_at(row) for test in tests)
 
