@@ -95,8 +95,8 @@ class Archive:
     def __init__(self, path: Path, budget_s: float = inf) -> None:
         """Read the capture that begins at `path`, with all its parts, for about `budget_s` seconds.
 
-        Call `read_new_data` to read the remaining data. If `path` was removed to free space, the capture begins
-        with the next part. Raises: DeskUserError if the file is not a capture.
+        Call `read_new_data` to read the remaining data. If `path` was removed to free space, the capture
+        begins with the next part. Raises: DeskUserError if the file is not a capture.
         """
         path = existing_part(path)
         require_capture(path)
