@@ -266,8 +266,8 @@ class Host:
 
         if self.rules.api_key or self.http is None or not self.http.address.startswith("http"):
             return False
-        servers = [each.server for each in self.by_name.values()]
-        is_open = bool(self.pass_throughs) or not all(each.requires_jwt for each in servers)
+        servers = [endpoint.server for endpoint in self.by_name.values()]
+        is_open = bool(self.pass_throughs) or not all(server.requires_jwt for server in servers)
         return is_open and not is_loopback(self.settings.host)
 
     def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
@@ -384,8 +384,8 @@ class Host:
         folders, upstreams = await asyncio.to_thread(
             self.read_targets, text, (*self.by_name, *self.upstreams), self.settings, agreed
         )
-        if added_folder := next((each for each in self.folders.values() if each.folder in folders), None):
-            raise DeskUserError(f"{added_folder.folder} is already added, as {added_folder.server.name}.")
+        if known := next((hosted for hosted in self.folders.values() if hosted.folder in folders), None):
+            raise DeskUserError(f"{known.folder} is already added, as {known.server.name}.")
         names: list[str] = []
         for folder in folders:
             hosted = await asyncio.to_thread(self._read_folder, folder)
@@ -436,7 +436,7 @@ class Host:
     def choose_roots(self, texts: Sequence[str]) -> None:
         """Replace the roots offered to servers and notify them. Raises: ValueError for an invalid root."""
         self.roots.choose(texts)
-        for notify in (*(each.roots_changed for each in self.upstreams.values()), *self.on_roots):
+        for notify in (*(upstream.roots_changed for upstream in self.upstreams.values()), *self.on_roots):
             notify()
 
     def _sign_in(self) -> Callable[[], str] | None:
@@ -581,14 +581,14 @@ class Host:
             if (dialogue := endpoint.dialogues.get(capture_key[0])) is not None:
                 calls = (call for call in dialogue.conversation.running if call.id == capture_key[1])
                 return name, next(
-                    (str(each.params.get("name")) for each in calls if each.method == "tools/call"), ""
+                    (str(call.params.get("name")) for call in calls if call.method == "tools/call"), ""
                 )
         return "", ""
 
     def disconnect(self, connection: int) -> bool:
         """End the session or connection of a peer. Return False if no connection has that number."""
         dialogues = (endpoint.dialogues.get(connection) for endpoint in self.by_name.values())
-        dialogue = next((each for each in dialogues if each is not None), None)
+        dialogue = next((dialogue for dialogue in dialogues if dialogue is not None), None)
         if dialogue is None:
             return self.http is not None and self.http.disconnect(connection)
         is_http = self.http is not None and self.http.disconnect(connection)
@@ -687,10 +687,10 @@ class Host:
         from mcpdesk.auth import api_key
 
         over_tcp = self.plan.http and (self.http is None or not self.http.address.startswith("unix:"))
-        servers = [each.server for each in self.by_name.values()]
+        servers = [endpoint.server for endpoint in self.by_name.values()]
         # Callers with a valid token need no key.
-        runs_programs = any(each.runs_programs and not each.requires_jwt for each in servers)
-        lends_credentials = any(each.holds_credentials for each in self.pass_throughs.values())
+        runs_programs = any(server.runs_programs and not server.requires_jwt for server in servers)
+        lends_credentials = any(passed.holds_credentials for passed in self.pass_throughs.values())
         return api_key.is_required(
             runs_programs=runs_programs or lends_credentials,
             over_tcp=over_tcp,

@@ -161,7 +161,8 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
             continue  # reported where the folder is hosted
         values = [GivenValue(BY_NAME[name], value, FILE) for name, value in manifest.settings.items()]
         values += env_file_settings(folder)
-        if names := sorted({each.setting.name for value in values for each in within_rights(value)}):
+        allowed_values = (allowed for value in values for allowed in within_rights(value))
+        if names := sorted({allowed.setting.name for allowed in allowed_values}):
             subject = f"{', '.join(names)} of {manifest.name}"
             warnings.append(f"{subject} are ignored: the core uses the settings of the first folder")
     return warnings

@@ -252,8 +252,8 @@ class HostedFolder:
     def _agreed_contract(self) -> Definitions | None:
         """Return the agreed definitions of the folder, or None if there are none."""
         lock_file = self.folder / LOCK_NAME
-        contracts = (each.agreed_definitions(lock_file) for each in features_with("agreed_definitions"))
-        return next((each for each in contracts if each is not None), None)
+        contracts = (feature.agreed_definitions(lock_file) for feature in features_with("agreed_definitions"))
+        return next((contract for contract in contracts if contract is not None), None)
 
     def hold_back(self, reason: str) -> None:
         """Withhold the server until `release`, because another folder is invalid."""
@@ -314,7 +314,7 @@ class HostedFolder:
         """Names that a list of tools may contain: available tools, unavailable tools, and `*`."""
         tools = self.server.tools
         return frozenset(
-            {EVERY_TOOL, *(each.name for each in tools), *(each.name for each in tools.unavailable)}
+            {EVERY_TOOL, *(tool.name for tool in tools), *(tool.name for tool in tools.unavailable)}
         )
 
     def _read_variables(self, folder: Path) -> Variables | None:
@@ -489,7 +489,7 @@ class HostedFolder:
                 name: f"{skill.source}: {skill.reason}" for name, skill in skills.broken.items()
             }
             entries = (
-                each for each in skills.entries if own_uris.isdisjoint(file.uri for file in each.files)
+                entry for entry in skills.entries if own_uris.isdisjoint(file.uri for file in entry.files)
             )
             self.server.skills.replace(entries, skills.unpublished)
         for resource in extra_resources:
@@ -510,7 +510,7 @@ class HostedFolder:
 
     def _why_broken(self, name: str) -> str:
         """Return the location and error of a broken item, and whether its previous version is served."""
-        broken = next((each for each in self._unavailable() if each.name == name and not each.is_fit), None)
+        broken = next((item for item in self._unavailable() if item.name == name and not item.is_fit), None)
         if broken is None:
             return ""
         outcome = "the previous version is served" if broken.is_serving else "not offered"
@@ -519,7 +519,7 @@ class HostedFolder:
     def _unavailable(self) -> list[Unavailable]:
         server = self.server
         registries = (server.tools, server.resources, server.templates, server.prompts, server.skills)
-        return [each for registry in registries for each in registry.unavailable]
+        return [item for registry in registries for item in registry.unavailable]
 
 
 def no_tool(name: str, known_names: Iterable[str]) -> str:
@@ -602,7 +602,7 @@ def _limits(settings: Settings) -> Limits:
         job_timeout_s=settings.job_timeout_ms / 1000,
         job_ttl_s=settings.job_ttl_s,
         jobs_at_once=settings.jobs_at_once,
-        output_dirs=tuple(Path(each).expanduser() for each in settings.output_dirs),
+        output_dirs=tuple(Path(directory).expanduser() for directory in settings.output_dirs),
     )
 
 
@@ -618,9 +618,9 @@ def built_in(name: str) -> Tool:
 def resources_of(names: Iterable[str]) -> list[Resource | ResourceTemplate]:
     """Return the resources and templates that built-in tools need, without duplicates."""
     return [
-        each
+        resource
         for module in dict.fromkeys(BUILTINS[name].module for name in names)
-        for each in _resources(module)
+        for resource in _resources(module)
     ]
 
 

@@ -28,7 +28,7 @@ def interceptor_for(core: InterceptedCore) -> Interceptor:
     If no feature has one, return an interceptor that passes every message on.
     """
     candidates = (feature.interceptor(core) for feature in features_with("interceptor"))
-    interceptors = [each for each in candidates if each is not None]
+    interceptors = [interceptor for interceptor in candidates if interceptor is not None]
     if len(interceptors) < 2:
         return interceptors[0] if interceptors else Interceptor()
     return InterceptorChain(interceptors)
@@ -47,17 +47,17 @@ class InterceptorChain(Interceptor):
     @property
     def is_active(self) -> bool:
         """True if messages must be given to any of the interceptors."""
-        return any(each.is_active for each in self._interceptors)
+        return any(interceptor.is_active for interceptor in self._interceptors)
 
     @property
     def needs_answers(self) -> bool:
         """True if an active interceptor needs complete answers."""
-        return any(each.is_active and each.needs_answers for each in self._interceptors)
+        return any(interceptor.is_active and interceptor.needs_answers for interceptor in self._interceptors)
 
     @property
     def parts(self) -> Sequence[FeaturePart]:
         """States of all interceptors for front ends."""
-        return [part for each in self._interceptors for part in each.parts]
+        return [part for interceptor in self._interceptors for part in interceptor.parts]
 
     def do(self, intent: Intent[Any]) -> Any:
         """Carry out an intent, by the interceptor whose state lists it. Raises: ValueError."""
@@ -68,13 +68,13 @@ class InterceptorChain(Interceptor):
 
     def reset(self) -> None:
         """Reset all interceptors."""
-        for each in self._interceptors:
-            each.reset()
+        for interceptor in self._interceptors:
+            interceptor.reset()
 
     def wrap_handler(self, connection: int, plain: Accept) -> Accept:
         """Return the handler of the first interceptor, which calls those of the others and then `plain`."""
-        for each in reversed(self._interceptors):
-            plain = each.wrap_handler(connection, plain)
+        for interceptor in reversed(self._interceptors):
+            plain = interceptor.wrap_handler(connection, plain)
         return plain
 
     async def request(
@@ -137,17 +137,18 @@ class InterceptorChain(Interceptor):
     async def wait_until_disconnected(self, connection: int) -> None:
         """Wait until the client has disconnected, because its request gets no answer."""
         # All interceptors wait at the same time, because a client disconnects only once.
-        await asyncio.gather(*(each.wait_until_disconnected(connection) for each in self._interceptors))
+        waits = (interceptor.wait_until_disconnected(connection) for interceptor in self._interceptors)
+        await asyncio.gather(*waits)
 
     def forget(self, connection: int) -> None:
         """Let all interceptors drop the waiting messages of a connection that has ended."""
-        for each in self._interceptors:
-            each.forget(connection)
+        for interceptor in self._interceptors:
+            interceptor.forget(connection)
 
     def close(self) -> None:
         """Let all interceptors drop all waiting messages, because the core stops."""
-        for each in self._interceptors:
-            each.close()
+        for interceptor in self._interceptors:
+            interceptor.close()
 
 
 class _QueueChain(MessageQueue):

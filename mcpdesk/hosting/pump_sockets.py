@@ -141,7 +141,7 @@ class PumpSockets:
         await asyncio.gather(*self._takeovers.values(), return_exceptions=True)
         if not self._is_leaving:
             self._is_leaving = True
-            await asyncio.gather(*(each.send_away(LEAVE_S) for each in self._listeners.values()))
+            await asyncio.gather(*(listener.send_away(LEAVE_S) for listener in self._listeners.values()))
 
     async def close(self) -> None:
         """Close every connection."""

@@ -161,9 +161,9 @@ def _sendable(value: Any) -> Any:
     if isinstance(value, int):
         return value if -(1 << 63) <= value < 1 << 64 else float(value)
     if isinstance(value, dict):
-        return {_sendable(key): _sendable(each) for key, each in value.items()}
+        return {_sendable(key): _sendable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_sendable(each) for each in value]
+        return [_sendable(item) for item in value]
     return value
 
 

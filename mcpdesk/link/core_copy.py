@@ -312,7 +312,7 @@ class CoreCopy(Link):
         if connection != self._detail_connection or now - self._detail_request_time > DETAIL_PERIOD_S:
             self._detail_connection, self._detail_request_time = connection, now
             self._ask("look", (connection & OWN_MASK,))
-        if not any(each.connection == connection for each in self._view.clients):
+        if not any(client.connection == connection for client in self._view.clients):
             return None
         empty_detail = ClientDetail({}, None, 0.0, (), (), False, (), ())
         detail: ClientDetail | None = self._parts.get(("client", str(connection & OWN_MASK)), empty_detail)
@@ -568,11 +568,11 @@ class CoreCopy(Link):
         if self.room.is_over or self._view.gone:
             return
         self.room.frames.close_all(self._epoch)
-        self._parts["questions", ""] = tuple(_withdrawn(each, reason) for each in self.questions())
+        self._parts["questions", ""] = tuple(_withdrawn(question, reason) for question in self.questions())
         version = self._view.questions_version + 1
         now = time.time()
         self.last_clients = tuple(
-            structs.replace(each, left=each.left or now, running=0) for each in self._view.clients
+            structs.replace(client, left=client.left or now, running=0) for client in self._view.clients
         )
         self._view = structs.replace(
             self._view, gone=reason, clients=(), stuck=None, questions_version=version

@@ -180,4 +180,4 @@ def union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 def first(results: Iterable[First | None]) -> First | None:
     """Return the first result that is not None."""
-    return next((each for each in results if each is not None), None)
+    return next((result for result in results if result is not None), None)

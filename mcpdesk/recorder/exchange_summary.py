@@ -101,7 +101,7 @@ def _summary_parts(value: Any) -> Any:
     if isinstance(params := value.get("params"), dict) and isinstance(meta := params.get("_meta"), dict):
         return {**value, "params": {**params, "_meta": {REPLAYED_KEY: meta.get(REPLAYED_KEY)}}}
     if isinstance(result := value.get("result"), dict) and result.get("content"):
-        return {**value, "result": {key: each for key, each in result.items() if key != "_meta"}}
+        return {**value, "result": {key: value for key, value in result.items() if key != "_meta"}}
     return value
 
 
@@ -137,7 +137,8 @@ def _parameters_text(exchange: Exchange, value: Any, *, only_values: bool) -> st
     method_rules = METHODS.get(exchange.method)
     meta = params.get("_meta")
     if isinstance(responses := params.get("inputResponses"), dict):
-        return ", ".join(_outcome_text(each) for each in responses.values() if isinstance(each, dict))
+        answers = (answer for answer in responses.values() if isinstance(answer, dict))
+        return ", ".join(map(_outcome_text, answers))
     if isinstance(arguments := params.get("arguments"), dict):
         prefix = "replayed: " if isinstance(meta, dict) and meta.get(REPLAYED_KEY) else ""
         return f"{prefix}{_values_text(arguments) if only_values else pairs(arguments)}"
@@ -146,7 +147,7 @@ def _parameters_text(exchange: Exchange, value: Any, *, only_values: bool) -> st
     omitted = {"_meta", method_rules.routing_field if method_rules is not None else ""}
     if exchange.method == "initialize":
         omitted |= {"capabilities", "clientInfo"} if only_values else {"capabilities"}
-    parameters = {key: each for key, each in params.items() if key not in omitted}
+    parameters = {key: value for key, value in params.items() if key not in omitted}
     return _values_text(parameters) if only_values else pairs(parameters)
 
 
@@ -190,13 +191,16 @@ def _item_count_text(index: Index, exchange: Exchange) -> str:
 def _result_text(result: dict[str, Any]) -> str:
     """Summarize a result by its text, its structured content, or its members."""
     if isinstance(input_requests := result.get("inputRequests"), dict):
-        params = [each.get("params") for each in input_requests.values() if isinstance(each, dict)]
-        questions = [_value_text(each.get("message", ""), True) for each in params if isinstance(each, dict)]
+        requests = (request for request in input_requests.values() if isinstance(request, dict))
+        all_params = (request.get("params") for request in requests)
+        questions = [
+            _value_text(params.get("message", ""), True) for params in all_params if isinstance(params, dict)
+        ]
         return f"asks {' · '.join(filter(None, questions))}".strip()
     content = result.get("content") or result.get("contents")
     content = [content] if isinstance(content, dict) else content
-    blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
-    texts = [each["text"] for each in blocks if isinstance(each.get("text"), str)]
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
     objects_text = _objects_text(result.get("structuredContent"))
     if not objects_text and texts:
         objects_text = _listed_objects_text(texts[0])
@@ -207,11 +211,11 @@ def _result_text(result: dict[str, Any]) -> str:
     if isinstance(structured := result.get("structuredContent"), dict):
         return pairs(structured)
     if blocks:
-        return ", ".join(str(each.get("type") or each.get("mimeType") or "blob") for each in blocks)
+        return ", ".join(str(block.get("type") or block.get("mimeType") or "blob") for block in blocks)
     if isinstance(info := result.get("serverInfo"), dict):
         return f"{info.get('name', '')} {info.get('version', '')}".strip()
     omitted = {"_meta", "resultType", "ttlMs", "cacheScope"}
-    return pairs({key: each for key, each in result.items() if key not in omitted})
+    return pairs({key: value for key, value in result.items() if key not in omitted})
 
 
 def _outcome_text(answer: dict[str, Any]) -> str:
@@ -229,10 +233,10 @@ def _objects_text(structured: Any) -> str:
     if (
         not isinstance(objects, list)
         or len(objects) < 2
-        or not all(isinstance(each, dict) for each in objects)
+        or not all(isinstance(item, dict) for item in objects)
     ):
         return ""
-    keys = list(dict.fromkeys(key for each in objects[:_MAX_KEYS] for key in each))
+    keys = list(dict.fromkeys(key for item in objects[:_MAX_KEYS] for key in item))
     ellipsis = ", …" if len(keys) > _MAX_KEYS else ""
     return f"{len(objects)} objects: {', '.join(keys[:_MAX_KEYS])}{ellipsis}"[:MAX_TEXT_LENGTH]
 
@@ -276,7 +280,7 @@ def _notification_text(method: str, value: Any) -> str:
         return f"{amount} · {text}" if text else amount
     if method == "notifications/message":
         return f"{params.get('level', '')} {_value_text(params.get('data', ''), True)}".strip()
-    return pairs({key: each for key, each in params.items() if key != "_meta"})
+    return pairs({key: value for key, value in params.items() if key != "_meta"})
 
 
 def pairs(values: dict[str, Any]) -> str:

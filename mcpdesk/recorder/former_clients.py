@@ -89,5 +89,5 @@ class FormerClients:
 
     def find(self, connection: int) -> ClientSummary | None:
         """Return the former client whose last connection has this number, or None."""
-        dropped = [] if self.dropped is None else [self.dropped]
-        return next((each for each in [*self.clients(), *dropped] if each.connection == connection), None)
+        clients = [*self.clients(), *([] if self.dropped is None else [self.dropped])]
+        return next((client for client in clients if client.connection == connection), None)

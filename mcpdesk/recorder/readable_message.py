@@ -81,17 +81,17 @@ def remarks(index: Index, exchange: Exchange) -> list[Remark]:
     if index.is_remarked(exchange.number) or exchange.kind is not ExchangeKind.REQUEST:
         for frame in (exchange.request, exchange.response):
             if frame is not None:
-                remarks_by_text.update((each.text, each) for each in _frame_remarks(index, exchange, frame))
+                frame_remarks = _frame_remarks(index, exchange, frame)
+                remarks_by_text.update((remark.text, remark) for remark in frame_remarks)
     if exchange.status is Status.NEGOTIATION:
         remark = _negotiation_remark(exchange.method)
         remarks_by_text[remark.text] = remark
-    remarks_by_text.update((each.remark.text, each.remark) for each in index.recorded_remarks(exchange))
-    found_remarks = list(remarks_by_text.values())
-    return (
-        found_remarks
-        if index.reveals_secrets
-        else [replace(each, text=mask_text(each.text)) for each in found_remarks]
-    )
+    recorded_remarks = (recorded.remark for recorded in index.recorded_remarks(exchange))
+    remarks_by_text.update((remark.text, remark) for remark in recorded_remarks)
+    distinct_remarks = list(remarks_by_text.values())
+    if index.reveals_secrets:
+        return distinct_remarks
+    return [replace(remark, text=mask_text(remark.text)) for remark in distinct_remarks]
 
 
 def _negotiation_remark(method: str) -> Remark:
@@ -117,7 +117,7 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
     if content.fault is not None:
         yield content.fault
     revision = BY_NAME.get(info.revision) if info is not None else None
-    has_several = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in content.remarks)
+    has_several = any(remark.kind == RemarkKind.SEVERAL_MESSAGES for remark in content.remarks)
     if (
         isinstance(content.value, list)
         and not has_several
@@ -125,7 +125,7 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
         and not revision.has_batches
     ):
         yield batch_remark(len(content.value))
-    message_ids = [each.get("id") for each in content.messages]
+    message_ids = [content_message.get("id") for content_message in content.messages]
     request_id = exchange.id
     if frame == exchange.response and exchange.request is not None and isinstance(request_id, int | str):
         similar_ids = [message_id for message_id in message_ids if same_id(message_id, request_id)]
@@ -254,8 +254,8 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
         if len(data) < stored_frame.size and not index.is_available(frame):
             raise ValueError(f"all {stored_frame.size:,} bytes of this frame are being loaded from its core")
         if len(data) < stored_frame.size:
-            kept_size = f"only {len(data):,} of {stored_frame.size:,} bytes were kept"
-            raise ValueError(f"{kept_size} (capture_body_bytes)")
+            reason = f"only {len(data):,} of {stored_frame.size:,} bytes were kept"
+            raise ValueError(f"{reason} (capture_body_bytes)")
         if content.fault is not None:
             raise ValueError(content.fault.text)
         try:

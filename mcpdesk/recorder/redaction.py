@@ -194,9 +194,9 @@ class Redactor:
     def _learn_leaves(self, value: Any) -> None:
         """Learn a value that is masked completely, with all texts and numbers in it except plain words."""
         if isinstance(value, dict | list):
-            for each in value.values() if isinstance(value, dict) else value:
-                if isinstance(each, dict | list) or not str(each).isalpha():
-                    self._learn_leaves(each)
+            for item in value.values() if isinstance(value, dict) else value:
+                if isinstance(item, dict | list) or not str(item).isalpha():
+                    self._learn_leaves(item)
         elif isinstance(value, str | int | float) and not isinstance(value, bool):
             self._learn(str(value))
 
@@ -278,7 +278,7 @@ def redacted(
         )
         marks = list(dict.fromkeys(mark for exchange in exchanges for mark in index.marks_of(exchange)))
         remarks = list(
-            dict.fromkeys(each for exchange in exchanges for each in index.recorded_remarks(exchange))
+            dict.fromkeys(remark for exchange in exchanges for remark in index.recorded_remarks(exchange))
         )
         logs_of = logs_by_call(logs)
         logs = list(dict.fromkeys(line for exchange in exchanges for line in logs_of(exchange)))

@@ -60,7 +60,7 @@ def pattern_of(value: Any, request_texts: Set[str], name: str = "") -> Any:
     if isinstance(value, dict):
         return {key: pattern_of(each, request_texts, key) for key, each in value.items()}
     if isinstance(value, list):
-        return [pattern_of(each, request_texts, name) for each in value]
+        return [pattern_of(item, request_texts, name) for item in value]
     if isinstance(value, bool) or value is None or str(value) in request_texts:
         return value
     is_varying = _VARYING_NAMES.search(_CAMEL_BOUNDARY.sub("_", name).lower().replace("-", "_")) is not None
@@ -87,18 +87,18 @@ def texts_in(value: Any) -> Iterator[str]:
     A pattern keeps those that also occur in the request.
     """
     if isinstance(value, dict):
-        for each in value.values():
-            yield from texts_in(each)
+        for item in value.values():
+            yield from texts_in(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from texts_in(each)
+        for item in value:
+            yield from texts_in(item)
     elif value is not None and not isinstance(value, bool):
         yield str(value)
 
 
 def has_placeholder(pattern: Any) -> bool:
     """Return True if the pattern contains a placeholder."""
-    return any(_PLACEHOLDER.search(each) for each in texts_in(pattern))
+    return any(_PLACEHOLDER.search(text) for text in texts_in(pattern))
 
 
 def longest_part(pattern: str) -> str:

@@ -186,7 +186,7 @@ def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
     [
         (
             "\ndef create_context(request): yield 1",
-            "context.py:2: create_context yields; return one value, and report on the way with ctx",
+            "context.py:2: create_context yields; return one value, and report progress with ctx",
         ),
         (
             "x = 1",

@@ -54,11 +54,11 @@ class BlockingCodeWatcher:
         """
         remark = f"blocked the server for {stuck.seconds:.1f} s"
         remark += "; await slow work, or write a plain def, which runs in a thread"
-        folders = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]
+        folders = [hosted for hosted in list(self._folders.values()) if str(hosted.folder) == stuck.folder]
         if folders:
             remark += f". From now on {folders[0].server.name} runs on a separate thread"
         self._journal.log("warning", stuck.tool or "server", remark, stuck.where)
-        for state in [each.server.hosted for each in folders]:
+        for state in [hosted.server.hosted for hosted in folders]:
             if state is not None and self._loop is not None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     self._loop.call_soon_threadsafe(state.isolate)

@@ -32,7 +32,7 @@ class Changes:
 
         def remove() -> None:
             with self._lock:
-                self.listeners = tuple(each for each in self.listeners if each is not listener)
+                self.listeners = tuple(other for other in self.listeners if other is not listener)
 
         return remove
 

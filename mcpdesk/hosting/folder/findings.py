@@ -55,9 +55,9 @@ def registries(server: Server) -> tuple[Registry[Any], ...]:
 def load_errors(server: Server, warnings: Iterable[str]) -> list[Finding]:
     """Return the errors of a folder that was loaded. `warnings` are those of the host."""
     broken = [
-        Finding(Level.ERROR, each.reason, each.source, f"{registry.kind} {each.name}")
+        Finding(Level.ERROR, item.reason, item.source, f"{registry.kind} {item.name}")
         for registry in registries(server)
-        for each in registry.unavailable
-        if not each.is_fit
+        for item in registry.unavailable
+        if not item.is_fit
     ]
     return [*(from_text(Level.ERROR, text) for text in (*server.problems, *warnings)), *broken]

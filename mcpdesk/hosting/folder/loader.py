@@ -151,7 +151,7 @@ def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
     offered.
     """
     importers = {
-        path: each.path for each in loaded.namespace.sources.values() for path in each.imported_paths
+        path: source.path for source in loaded.namespace.sources.values() for path in source.imported_paths
     }
     return {
         path: importers[path]
@@ -163,7 +163,7 @@ def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
 def _helper_message(loaded: LoadedFolder, path: Path, importer: Path) -> str:
     """Return the message that the functions of a helper file are not offered."""
     folder, items = loaded.manifest.folder, loaded.files[path]
-    names = [name_of(each) for each in items.items] + [each.name for _, each in items.broken]
+    names = [name_of(item) for item in items.items] + [item.name for _, item in items.broken]
     location = items.items[0].source if items.items else path.relative_to(folder).as_posix()
     message = f"{', '.join(names) or 'its functions'} {'is' if len(names) == 1 else 'are'} not offered"
     reason = f"{importer.relative_to(folder).as_posix()} imports the file, so its plain functions are helpers"
@@ -209,7 +209,7 @@ class _FolderLoad(Struct):
         """Load the hooks of `context.py`, and return problems."""
         folder, loaded = self.loaded.manifest.folder, self.loaded
         paths = (folder / "context.py", folder / "src" / "context.py")
-        path = next((each for each in paths if each.is_file()), None)
+        path = next((candidate for candidate in paths if candidate.is_file()), None)
         if path is None:
             return []
         relative = path.relative_to(folder).as_posix()
@@ -219,7 +219,7 @@ class _FolderLoad(Struct):
         except IMPORT_ERRORS as error:
             source, reason = error_location(error, folder, relative)
             problem = f"{source}: {reason}"
-            if not any(each.startswith(problem) for each in self.previous.problems):
+            if not any(earlier.startswith(problem) for earlier in self.previous.problems):
                 _log_author_lines(error, folder, relative, source, reason)
         previous = self.previous
         if previous.create_context or previous.lifespan or previous.around_call:
@@ -292,7 +292,7 @@ class _FolderLoad(Struct):
         if is_unchanged and previous_items is not None:
             return previous_items
         source = namespace.sources[module.__name__]
-        helpers = tuple(each.tree for each in namespace.imported_files(path))
+        helpers = tuple(helper.tree for helper in namespace.imported_files(path))
         file = ModuleFile(module, location, source.tree, helpers, self.environment)
         return read_module(file, kind).with_previous_versions(previous_items)
 
@@ -300,7 +300,7 @@ class _FolderLoad(Struct):
 def _files_below(base: Path) -> Iterator[Path]:
     """Yield the files in a stable order, without hidden files, compiled files and editor backups."""
     for root, folders, names in os.walk(base):
-        folders[:] = sorted(each for each in folders if each[0] not in "._")
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
         for name in sorted(names):
             if name[0] not in "._" and not name.endswith(("~", ".pyc", ".swp", ".tmp")):
                 yield Path(root, name)
@@ -353,7 +353,7 @@ def error_location(error: BaseException, folder: Path, location: str) -> tuple[s
         file, line, text = error.filename, error.lineno or 1, error.msg
     else:
         frames = [
-            each for each in traceback.extract_tb(error.__traceback__) if _is_below(each.filename, folder)
+            frame for frame in traceback.extract_tb(error.__traceback__) if _is_below(frame.filename, folder)
         ]
         if not frames:
             return location, described(error)
@@ -390,7 +390,7 @@ def read_module(file: ModuleFile, kind: str) -> FileItems:
             items.refuse(_item_kind(note), name, error)
     items.remarks += _remarks(file, kind, functions)
     items.may_be_helper = not any(
-        note_of(each) or _is_async(each) or each.__name__ == "handler" for each in functions
+        note_of(function) or _is_async(function) or function.__name__ == "handler" for function in functions
     )
     return items
 

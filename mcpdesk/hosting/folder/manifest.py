@@ -91,7 +91,7 @@ class Auth(ManifestPart):
         """Accepted audiences of a token. The default is the server's own URI."""
         audience = self.jwt.audience if self.jwt is not None else ""
         audiences = [audience] if isinstance(audience, str) else audience
-        return frozenset(each for each in audiences if each) or frozenset(
+        return frozenset(accepted for accepted in audiences if accepted) or frozenset(
             [self.resource] if self.resource else []
         )
 
@@ -250,7 +250,7 @@ def _existing_folder(folder: Path) -> Path:
 def _neighbours(folder: Path) -> list[str]:
     """Return the names of the folders next to a folder."""
     try:
-        return [each.name for each in folder.parent.iterdir() if each.is_dir()]
+        return [neighbour.name for neighbour in folder.parent.iterdir() if neighbour.is_dir()]
     except OSError:
         return []
 
@@ -262,7 +262,7 @@ def _parsed_object(text: str, path: Path) -> dict[str, Any]:
     def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
         if len(members) < len(pairs):
-            duplicate = next(key for key in members if sum(each == key for each, _ in pairs) > 1)
+            duplicate = next(key for key in members if sum(other == key for other, _ in pairs) > 1)
             line, column = _last_position(text, duplicate)
             raise ManifestError(f"the key {duplicate!r} is given twice", str(path), duplicate, line, column)
         return members
@@ -458,7 +458,7 @@ def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
     unusable_algorithms = [name for name in jwt.algorithms if (name in HMAC) != bool(jwt.secret_env)]
     unknown = next((name for name in jwt.algorithms if name not in ALGORITHMS), None)
     fault = ""
-    if not jwt.algorithms or "none" in (each.lower() for each in jwt.algorithms):
+    if not jwt.algorithms or "none" in (name.lower() for name in jwt.algorithms):
         fault = 'needs at least one, like "HS256", and never "none"'
     elif unknown is not None:
         fault = f"{unknown!r} is not known; known: {', '.join(ALGORITHMS)}"
@@ -478,9 +478,9 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
     scopes = [
         *auth.scopes,
         *auth.includes,
-        *(each for narrower_scopes in auth.includes.values() for each in narrower_scopes),
+        *(scope for narrower_scopes in auth.includes.values() for scope in narrower_scopes),
     ]
-    scopes += [each for needs in auth.tools.values() for each in needs.scopes]
+    scopes += [scope for needs in auth.tools.values() for scope in needs.scopes]
     for scope in scopes:
         if re.fullmatch(SCOPE, scope) is None:
             allowed = "printable ASCII without spaces, quotes and backslashes"
@@ -536,7 +536,7 @@ def position_of(text: str, *steps: Step) -> TextPosition:
     value_start = _skip_space(text, 0)
     for step in steps:
         # Of duplicate keys, the parser uses the last one.
-        members = [each for each in _members(text, value_start, decoder) if each.step == step]
+        members = [member for member in _members(text, value_start, decoder) if member.step == step]
         if not members:
             break
         start, value_start = members[-1].start, members[-1].value

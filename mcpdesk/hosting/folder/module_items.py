@@ -59,7 +59,7 @@ class ModuleFile(Struct, frozen=True):
         The fingerprint covers the function, the helper files, and the file of the function without the other
         `functions`.
         """
-        nodes = [self._node(each) for each in functions]
+        nodes = [self._node(function) for function in functions]
         function_nodes = {id(node) for node in nodes}
         other_nodes = (*(node for node in self.tree.body if id(node) not in function_nodes), *self.helpers)
         shared_digest = digest("\n".join(map(ast.dump, other_nodes)).encode())
@@ -94,7 +94,7 @@ def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
         return function
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise RegistrationError(
-            f"{function.__name__} yields; return one value, and report on the way with ctx"
+            f"{function.__name__} yields; return one value, and report progress with ctx"
         )
     from mcpdesk.server.calls.threads import sync_context
 
@@ -239,7 +239,7 @@ def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) ->
 def _checked_scopes(value: Any) -> tuple[str, ...]:
     """Return the scopes in `SCOPES`, which is a text or a list of texts. Raises: RegistrationError."""
     scopes = tuple(value) if isinstance(value, list | tuple) else (value,)
-    if not all(isinstance(each, str) for each in scopes):
+    if not all(isinstance(scope, str) for scope in scopes):
         raise RegistrationError("SCOPES must be a text or a list of texts")
     return scopes
 
@@ -363,7 +363,7 @@ def _enum_completers(properties: Mapping[str, dict[str, Any]]) -> dict[str, Comp
     return {
         name: choice_completer(values)
         for name, values in allowed_values.items()
-        if values and all(isinstance(each, str) for each in values)
+        if values and all(isinstance(value, str) for value in values)
     }
 
 
@@ -372,10 +372,10 @@ def check_arguments(name: str, arguments: tuple[PromptArgument, ...], values: Ma
 
     Raises: RemoteProtocolError (-32602) with the names of these arguments.
     """
-    missing = [each.name for each in arguments if each.required and each.name not in values]
+    missing = [argument.name for argument in arguments if argument.required and argument.name not in values]
     if missing:
         raise invalid_params(f"Prompt {name} lacks the required argument {', '.join(missing)}")
-    names = [each.name for each in arguments]
+    names = [argument.name for argument in arguments]
     for key, value in values.items():
         if key not in names:
             allowed = f"allowed: {', '.join(names)}" if names else "it takes none"
@@ -427,8 +427,8 @@ def choice_completer(choices: Iterable[str]) -> Completer:
 
     async def suggest(typed: str, _arguments: dict[str, str], _context: Context) -> list[str]:
         folded_input = typed.casefold()
-        matches = [each for each in distinct_choices if folded_input in each.casefold()]
-        return sorted(matches, key=lambda each: not each.casefold().startswith(folded_input))
+        matches = [choice for choice in distinct_choices if folded_input in choice.casefold()]
+        return sorted(matches, key=lambda choice: not choice.casefold().startswith(folded_input))
 
     return suggest
 
@@ -437,7 +437,7 @@ def _completer(name: str, source: Any, location: str) -> Completer:
     """Create a completer from the entry of an argument in `complete`."""
     if callable(source):
         return _function_completer(name, source, location)
-    if isinstance(source, list | tuple) and source and all(isinstance(each, str) for each in source):
+    if isinstance(source, list | tuple) and source and all(isinstance(choice, str) for choice in source):
         return choice_completer(source)
     raise RegistrationError(f"complete[{name!r}] must be {COMPLETE_RULE}", location)
 

@@ -184,7 +184,7 @@ class Namespace:
             return None
         importer_folder = Path(importer).parent
         candidates = (importer_folder, self.folder / "src", self.folder)
-        return next((each for each in candidates if _has_module(each, top_name)), None)
+        return next((folder for folder in candidates if _has_module(folder, top_name)), None)
 
     def _imported_files_of(self, tree: ast.Module, path: Path) -> Iterator[Path]:
         """Yield the files of the folder that are named in a file's import statements."""
@@ -215,7 +215,7 @@ class Namespace:
         }.union(outdated)
         while True:
             importers = {
-                each.path for each in self.sources.values() if each.imported_paths & changed_paths
+                source.path for source in self.sources.values() if source.imported_paths & changed_paths
             } - changed_paths
             if not importers:
                 return [name for name, source in self.sources.items() if source.path in changed_paths]

@@ -37,8 +37,8 @@ def _python_files(folder: Path) -> Iterator[Path]:
     """Yield the Python files of a folder, except those of installed packages and hidden folders."""
     for directory, folders, names in os.walk(folder):
         folders[:] = sorted(
-            each
-            for each in folders
-            if not each.startswith((".", "__")) and each not in ("node_modules", "venv")
+            name
+            for name in folders
+            if not name.startswith((".", "__")) and name not in ("node_modules", "venv")
         )
         yield from (Path(directory, name) for name in sorted(names) if name.endswith(".py"))

@@ -92,11 +92,11 @@ def apply(
         _replace(server.prompts, loaded.prompts, _unavailable_of(loaded, "prompt")),
     ]
     return OfferChanges(
-        added=tuple(name for each in changes for name in each.added),
-        changed=tuple(name for each in changes for name in each.changed),
-        removed=tuple(name for each in changes for name in each.removed),
-        broken=tuple(name for each in changes for name in each.broken),
-        repaired=tuple(name for each in changes for name in each.repaired),
+        added=tuple(name for change in changes for name in change.added),
+        changed=tuple(name for change in changes for name in change.changed),
+        removed=tuple(name for change in changes for name in change.removed),
+        broken=tuple(name for change in changes for name in change.broken),
+        repaired=tuple(name for change in changes for name in change.repaired),
         updated=changes[1].changed,
     )
 
@@ -108,15 +108,15 @@ def _replace(registry: Registry[T], items: Iterable[T], unavailable: Iterable[Un
     registry.replace(items, unavailable)
     new_items = {name_of(item): item for item in registry}
     new_unavailable = set(registry.unavailable)
-    unavailable_names = {each.name for each in new_unavailable}
+    unavailable_names = {item.name for item in new_unavailable}
     differing_names = [name for name, item in new_items.items() if old_items.get(name) != item]
     unchanged_names = new_items.keys() - unavailable_names - set(differing_names)
     return OfferChanges(
         added=tuple(name for name in differing_names if name not in old_items),
         changed=tuple(name for name in differing_names if name in old_items),
         removed=tuple(name for name in old_items if name not in new_items and name not in unavailable_names),
-        broken=tuple(sorted(each.name for each in new_unavailable - old_unavailable if not each.is_fit)),
-        repaired=tuple(sorted({each.name for each in old_unavailable} & unchanged_names)),
+        broken=tuple(sorted(item.name for item in new_unavailable - old_unavailable if not item.is_fit)),
+        repaired=tuple(sorted({item.name for item in old_unavailable} & unchanged_names)),
     )
 
 

@@ -41,7 +41,7 @@ def missing_packages(texts: Iterable[str]) -> str:
     missing. Raises: ValueError for an invalid requirement.
     """
     requirements = [requirement(text) for text in texts]
-    missing = [str(each) for each in requirements if not _is_installed(each)]
+    missing = [str(package) for package in requirements if not _is_installed(package)]
     if not missing:
         importlib.invalidate_caches()  # finds packages that were installed in the meantime
         return ""

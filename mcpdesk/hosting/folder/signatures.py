@@ -188,8 +188,8 @@ def _field_defaults(
         values = [parameter.default, *split_annotated(hints.get(name))[1]]
         if values[0] is not NO_DEFAULT and not is_field(values[0]):
             continue
-        default_makers = (field_default(each) for each in values if is_field(each))
-        if (make_default := next((each for each in default_makers if each is not None), None)) is not None:
+        default_makers = (field_default(field_value) for field_value in values if is_field(field_value))
+        if (make_default := next((maker for maker in default_makers if maker is not None), None)) is not None:
             factories[name] = make_default
     return factories
 

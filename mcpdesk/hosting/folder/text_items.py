@@ -137,12 +137,12 @@ def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]
     if "arguments" in fields:
         arguments = tuple(_arguments(fields["arguments"], location))
     else:
-        arguments = tuple(PromptArgument(each, required=True) for each in placeholders)
+        arguments = tuple(PromptArgument(placeholder, required=True) for placeholder in placeholders)
     _add_remarks(document, name, location, placeholders, arguments, remarks)
 
     async def render(argument_values: dict[str, str], _context: Context) -> str:
         check_arguments(name, arguments, argument_values)
-        values = {each.name: "" for each in arguments} | argument_values
+        values = {argument.name: "" for argument in arguments} | argument_values
         return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), document.body).strip()
 
     fingerprint = digest(document.body.encode())
@@ -162,8 +162,8 @@ def _arguments(value: Any, location: str) -> list[PromptArgument]:
     """Return the arguments that front matter declares. Raises: RegistrationError."""
     if not isinstance(value, list):
         raise RegistrationError("arguments in the front matter must be a list", f"{location}:1")
-    arguments = [_argument({"name": each} if isinstance(each, str) else each, location) for each in value]
-    names = [each.name for each in arguments]
+    arguments = [_argument({"name": entry} if isinstance(entry, str) else entry, location) for entry in value]
+    names = [argument.name for argument in arguments]
     if len(set(names)) < len(names):
         raise RegistrationError("the front matter declares an argument twice", f"{location}:1")
     return arguments
@@ -196,7 +196,7 @@ def _choice_completers(value: Any, location: str) -> dict[str, Completer]:
         choices = argument.get("choices") if isinstance(argument, dict) else None
         if choices is None:
             continue
-        if not isinstance(choices, list) or not all(isinstance(each, str) for each in choices):
+        if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
             raise RegistrationError("choices of an argument must be a list of texts", f"{location}:1")
         completers[text_of(argument, "name", location)] = choice_completer(choices)
     return completers

@@ -206,7 +206,7 @@ def core_figures(
             for name, help, value in values
         ),
         *(
-            MetricFamily(name, kind, help, [each for endpoint in endpoints for each in samples(endpoint)])
+            MetricFamily(name, kind, help, [sample for endpoint in endpoints for sample in samples(endpoint)])
             for name, kind, help, samples in _SERVER_METRICS
         ),
         _jobs_metric(services, endpoints),
@@ -256,19 +256,19 @@ def _unavailable_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 
 def _peer_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
-    transports = Counter(each.conversation.transport for each in endpoint.dialogues.values())
+    transports = Counter(dialogue.conversation.transport for dialogue in endpoint.dialogues.values())
     for transport in ("http", "websocket", "sse", "stdio", "unix", "memory"):
         yield Sample(transports[transport], {"server": endpoint.name, "transport": transport})
 
 
 def _running_call_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
     dialogues = endpoint.dialogues.values()
-    running = sum(call.method in CALLS for each in dialogues for call in each.conversation.running)
+    running = sum(call.method in CALLS for dialogue in dialogues for call in dialogue.conversation.running)
     yield Sample(running, {"server": endpoint.name})
 
 
 def _error_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
-    current_errors = sum(each.conversation.errors for each in endpoint.dialogues.values())
+    current_errors = sum(dialogue.conversation.errors for dialogue in endpoint.dialogues.values())
     yield Sample(endpoint.past_calls.errors + current_errors, {"server": endpoint.name})
 
 
@@ -289,21 +289,21 @@ def _tool_duration_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 
 def _call_duration_samples(endpoint: HostedEndpoint) -> Iterator[Sample]:
-    optional_latencies = [each.conversation.latency for each in endpoint.dialogues.values()]
+    optional_latencies = [dialogue.conversation.latency for dialogue in endpoint.dialogues.values()]
     latencies = [latency for latency in optional_latencies if latency is not None]
     labels = {"server": endpoint.name}
     durations = sorted(
         [
             *endpoint.past_calls.latency,
-            *(latency for each in islice(reversed(latencies), LATEST_PEERS) for latency in each),
+            *(duration for latency in islice(reversed(latencies), LATEST_PEERS) for duration in latency),
         ]
     )
     for fraction in QUANTILES:
         if (value := quantile(durations, fraction)) is not None:
             yield Sample(value, {**labels, "quantile": str(fraction)})
     totals = (endpoint.past_calls.latency, *latencies)
-    yield Sample(sum(each.total_s for each in totals), labels, "_sum")
-    yield Sample(sum(each.count for each in totals), labels, "_count")
+    yield Sample(sum(latency.total_s for latency in totals), labels, "_sum")
+    yield Sample(sum(latency.count for latency in totals), labels, "_count")
 
 
 _SERVER_METRICS: tuple[tuple[str, MetricKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (

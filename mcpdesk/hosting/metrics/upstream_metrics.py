@@ -48,23 +48,23 @@ def upstream_metrics(statistics: CallStatistics, upstreams: Mapping[str, Upstrea
                 servers[server].merge(tally)
     running = statistics.running()
     families: tuple[tuple[str, MetricKind, list[Sample]], ...] = (
-        ("items", "gauge", [each for upstream in upstreams.values() for each in _item_samples(upstream)]),
+        ("items", "gauge", [sample for upstream in upstreams.values() for sample in _item_samples(upstream)]),
         ("calls_in_flight", "gauge", [Sample(running[name], {"server": name}) for name in upstreams]),
         ("errors_total", "counter", [Sample(errors[name], {"server": name}) for name in upstreams]),
         (
             "tool_calls_total",
             "counter",
-            [each for key, tally in tools.items() for each in _outcome_samples(key, tally)],
+            [sample for key, tally in tools.items() for sample in _outcome_samples(key, tally)],
         ),
         (
             "tool_call_duration_seconds",
             "histogram",
-            [each for key, tally in tools.items() for each in _histogram_samples(key, tally)],
+            [sample for key, tally in tools.items() for sample in _histogram_samples(key, tally)],
         ),
         (
             "call_duration_seconds",
             "summary",
-            [each for name, tally in servers.items() for each in _summary_samples(name, tally)],
+            [sample for name, tally in servers.items() for sample in _summary_samples(name, tally)],
         ),
     )
     return [MetricFamily(name, kind, "", samples) for name, kind, samples in families]

@@ -318,7 +318,9 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def questions(self) -> tuple[Question, ...]:
         """Return waiting questions first, then ended ones."""
         questions = self._host.inbox.questions()
-        return questions if self._shows_others else tuple(each for each in questions if not each.core)
+        if self._shows_others:
+            return questions
+        return tuple(question for question in questions if not question.core)
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a waiting question."""

@@ -231,7 +231,7 @@ class Pairing:
         self.operations.move(row, new_row)
         frame = self.table.request[row]
         if rows := self._batches.get(frame):
-            self._batches[frame] = tuple(new_row if each == row else each for each in rows)
+            self._batches[frame] = tuple(new_row if part == row else part for part in rows)
         if frame >= self.first_frame and self.row_of[frame] == row:
             self.row_of[frame] = new_row
         if (row, frame) in self.parts:

@@ -186,7 +186,8 @@ class View:
             line = row if self.raw else self._index.line_of(row)
             folded_rows = [] if self.raw else self._index.folded_in(line)
             self._lines_of_notifications.discard(line)
-            self._retest([each for each in {line, row, *folded_rows} if base <= each < self._rows])
+            rows = {line, row, *folded_rows}
+            self._retest([tested_row for tested_row in rows if base <= tested_row < self._rows])
             row += 1
         self._span_starts[span_index] = row
 
