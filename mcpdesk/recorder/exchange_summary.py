@@ -101,7 +101,7 @@ def _summary_parts(value: Any) -> Any:
     if isinstance(params := value.get("params"), dict) and isinstance(meta := params.get("_meta"), dict):
         return {**value, "params": {**params, "_meta": {REPLAYED_KEY: meta.get(REPLAYED_KEY)}}}
     if isinstance(result := value.get("result"), dict) and result.get("content"):
-        return {**value, "result": {key: value for key, value in result.items() if key != "_meta"}}
+        return {**value, "result": {key: member for key, member in result.items() if key != "_meta"}}
     return value
 
 
@@ -147,7 +147,7 @@ def _parameters_text(exchange: Exchange, value: Any, *, only_values: bool) -> st
     omitted = {"_meta", method_rules.routing_field if method_rules is not None else ""}
     if exchange.method == "initialize":
         omitted |= {"capabilities", "clientInfo"} if only_values else {"capabilities"}
-    parameters = {key: value for key, value in params.items() if key not in omitted}
+    parameters = {key: member for key, member in params.items() if key not in omitted}
     return _values_text(parameters) if only_values else pairs(parameters)
 
 
@@ -215,7 +215,7 @@ def _result_text(result: dict[str, Any]) -> str:
     if isinstance(info := result.get("serverInfo"), dict):
         return f"{info.get('name', '')} {info.get('version', '')}".strip()
     omitted = {"_meta", "resultType", "ttlMs", "cacheScope"}
-    return pairs({key: value for key, value in result.items() if key not in omitted})
+    return pairs({key: member for key, member in result.items() if key not in omitted})
 
 
 def _outcome_text(answer: dict[str, Any]) -> str:
@@ -280,7 +280,7 @@ def _notification_text(method: str, value: Any) -> str:
         return f"{amount} · {text}" if text else amount
     if method == "notifications/message":
         return f"{params.get('level', '')} {_value_text(params.get('data', ''), True)}".strip()
-    return pairs({key: value for key, value in params.items() if key != "_meta"})
+    return pairs({key: member for key, member in params.items() if key != "_meta"})
 
 
 def pairs(values: dict[str, Any]) -> str:
