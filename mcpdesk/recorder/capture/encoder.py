@@ -187,12 +187,10 @@ class PendingBodies:
     def _data_to_write(self, frame: Frame) -> bytes | None:
         """Return the bytes to write of a large frame, or None if its part in memory is enough."""
         max_bytes, data = self._body_bytes, frame.data
-        is_complete = (
-            max_bytes is None or max_bytes >= frame.size or frame.connection in self.uncut_connections
-        )
-        # A JSON-RPC batch, which begins with `[`, is written completely, because all its bytes are needed to
-        # match its requests with their responses.
-        if max_bytes is None or is_complete or data[:1] == b"[":
+        if max_bytes is None or frame.size <= max_bytes or frame.connection in self.uncut_connections:
+            return data
+        if data[:1] == b"[":
+            # All bytes of a JSON-RPC batch are needed to match its requests with their responses.
             return data
         return beginning(data, max_bytes) if max_bytes > MAX_KEPT_BYTES else None
 

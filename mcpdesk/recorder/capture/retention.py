@@ -9,7 +9,6 @@ removed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from time import time
 
@@ -76,11 +75,12 @@ def remove_old(
         is_too_much = 0 < limits.max_bytes < total_bytes
         if not is_old and not is_too_much:
             continue
-        with suppress(FileNotFoundError):
-            try:
-                unlink(file.path)
-            except PermissionError:
-                continue
+        try:
+            unlink(file.path)
+        except FileNotFoundError:
+            pass  # another process removed it
+        except PermissionError:
+            continue
         total_bytes -= file.size
         reason = "it is older than capture_keep_age" if is_old else "captures exceed capture_keep_bytes"
         yield RemovedFile(file.path, file.size, reason)
