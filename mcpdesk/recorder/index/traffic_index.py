@@ -412,36 +412,35 @@ class Index:
 
     def _add_remarks(self) -> None:
         """Assign new remarks to their exchanges. An exchange with an error becomes malformed."""
-        remarks, table = self._source.remarks, self.table
+        pairing, remarks = self._pairing, self._source.remarks
         while self._assigned_remarks < len(remarks):
             recorded_remark = remarks[self._assigned_remarks]
             self._assigned_remarks += 1
-            if recorded_remark.id is None and recorded_remark.remark.kind != RemarkKind.OAUTH:
+            remark, remark_time = recorded_remark.remark, recorded_remark.time
+            has_id = recorded_remark.id is not None
+            if not has_id and remark.kind != RemarkKind.OAUTH:
                 continue  # the remark is about no exchange
             row = self._row_of_remark(recorded_remark)
-            if recorded_remark.id is None and row < 0:
+            if not has_id and row == NO_ROW:
                 continue  # the step of the login is no longer in memory
-            pairing = self._pairing
-            is_about_no_answer = recorded_remark.remark.kind == RemarkKind.NO_ANSWER
-            if is_about_no_answer and (
-                row < 0 or not pairing.give_up(row, recorded_remark.time, Status.LOST)
-            ):
+            is_about_no_answer = remark.kind == RemarkKind.NO_ANSWER
+            if is_about_no_answer and (row == NO_ROW or not pairing.give_up(row, remark_time, Status.LOST)):
                 continue  # the request had already ended
-            if recorded_remark.id is None:
-                self._login_remarks.setdefault(row, []).append(recorded_remark)
-            else:
+            if has_id:
                 key = recorded_remark.connection, recorded_remark.id
                 self._remarks.setdefault(key, []).append(recorded_remark)
-            if row < 0:
+            else:
+                self._login_remarks.setdefault(row, []).append(recorded_remark)
+            if row == NO_ROW:
                 continue
-            if recorded_remark.remark.kind in (RemarkKind.CODE_RUNS, RemarkKind.CODE_ENDED):
-                pairing.set_code_running(row, is_running=recorded_remark.remark.kind == RemarkKind.CODE_RUNS)
+            if remark.kind in (RemarkKind.CODE_RUNS, RemarkKind.CODE_ENDED):
+                pairing.set_code_running(row, is_running=remark.kind == RemarkKind.CODE_RUNS)
                 continue
-            if recorded_remark.remark.is_fault and not is_about_no_answer:
-                has_ended = not pairing.give_up(row, recorded_remark.time, Status.MALFORMED)
+            if remark.is_fault and not is_about_no_answer:
+                has_ended = not pairing.give_up(row, remark_time, Status.MALFORMED)
                 if has_ended and not pairing.is_negotiation(row):
-                    table.end(row, recorded_remark.time, Status.MALFORMED)
-            if not (recorded_remark.remark.is_fault and pairing.is_negotiation(row)):
+                    self.table.end(row, remark_time, Status.MALFORMED)
+            if not (remark.is_fault and pairing.is_negotiation(row)):
                 pairing.remarked.add(row)
             self.altered.append(row)
 
@@ -460,10 +459,10 @@ class Index:
             if row != NO_ROW and self._pairing.give_up(row, mark.at, Status.LOST):
                 self.altered.append(row)
             elif newest_start <= latest_start:
-                early_marks.append(mark)
+                early_marks.append(mark)  # the frame of the request may still follow
 
     def _row_of_remark(self, recorded_remark: RecordedRemark) -> int:
-        """Return the latest row that a remark may belong to, or -1."""
+        """Return the latest row that a remark may belong to, or `NO_ROW`."""
         table = self.table
         start = max(table.base, len(table) - _REMARKED_ROWS)
         is_about_no_answer = recorded_remark.remark.kind == RemarkKind.NO_ANSWER
@@ -477,7 +476,7 @@ class Index:
                 and (not is_about_no_answer or table.direction[row] == direction)
             ):
                 return row
-        return -1
+        return NO_ROW
 
     def held_s(self, row: int) -> float:
         """Return the seconds for which the messages of an operation were held at the desk.
