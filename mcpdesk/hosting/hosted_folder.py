@@ -27,12 +27,13 @@ from mcpdesk.errors import (
 from mcpdesk.features import features_with
 from mcpdesk.hosting.folder.folder_rights import refusals, strictest
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
-from mcpdesk.hosting.folder.manifest import FILE, LOCK_NAME, Manifest, Mode, placeholder_manifest, suggestion
+from mcpdesk.hosting.folder.manifest import FILE, LOCK_NAME, Manifest, placeholder_manifest, suggestion
 from mcpdesk.hosting.folder.module_items import BuiltIn, Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
 from mcpdesk.hosting.folder.reload import OfferChanges, apply, listed
 from mcpdesk.hosting.journal import Journal, Notice, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
+from mcpdesk.hosting.server_modes import Modes
 from mcpdesk.paths import config_folder
 from mcpdesk.server.asks.approval_policies import EVERY_TOOL, Policy, policies_of
 from mcpdesk.server.offer.authoring import Note, note_of
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.environment import FolderVariables, Variables
     from mcpdesk.hosting.folder.skill_items import SkillSet
     from mcpdesk.protocol.catalogue.contract import ContractChange, Definitions
-    from mcpdesk.server.offer.registry import Selection
     from mcpdesk.server.state.server_state import SharedState
 
 POLICY_MEANINGS = {
@@ -58,6 +58,7 @@ POLICY_MEANINGS = {
     Policy.ASK: "calls of clients wait here for approval",
     Policy.DENY: "neither clients nor this desk may call it",
 }
+"""Explanation of each policy for a person."""
 
 
 class FolderReading(Struct, frozen=True):
@@ -104,6 +105,7 @@ class HostedFolder:
         self._hold_reason = ""
         """Reason given to `hold_back`, or "" if the folder is not held back."""
         self._lifespan: Lifespan | None = None
+        """Lifespan that is running, or None."""
         self._chores = set[asyncio.Task[None]]()
         self._is_awake = False
         self._variables: FolderVariables | None = None
@@ -172,7 +174,8 @@ class HostedFolder:
         old_helpers, old_problems = self.server.helpers, self.server.problems
         old_offer = definitions(self.server)
         changes = self._apply(reading)
-        self._code_reads, self._has_reloaded = reading.code_reads, True
+        self._code_reads = reading.code_reads
+        self._has_reloaded = True
         if self._is_awake:
             self._switch_lifespan()
         if self.server.withheld:
@@ -181,50 +184,73 @@ class HostedFolder:
             self._journal.notify(f"{name}: {FILE} is fixed, {name} is served", Severity.INFO, "workbench")
         if self._loaded.manifest.name != name:
             self._journal.notify(f"{name}: a new name takes effect at the next start", Severity.WARNING)
+        self._report_new_problems(old_problems, old_helpers, old_warnings, removed_modes)
+        for item in self._unavailable():
+            if item.name in changes.broken and not item.is_logged:
+                self._journal.log("error", "server", f"{item.name}: {item.reason}", item.source, name)
+        if summary := changes.summary():
+            if self._state.folder_loops is not None:
+                self._state.folder_loops.return_to_core_loop()
+            took_ms = (time.perf_counter() - start_time) * 1000
+            message = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
+            self._report_changes(changes, message, old_offer, agreed_offer)
+        return changes
+
+    def _report_new_problems(
+        self,
+        old_problems: Collection[str],
+        old_helpers: Collection[str],
+        old_warnings: Collection[str],
+        removed_modes: Collection[str],
+    ) -> None:
+        """Report the problems, helper files, warnings and removed modes that the last reload added."""
+        name = self.server.name
         for problem in self.server.problems:
             if problem not in old_problems:
                 self._journal.notify(f"{name}: {problem}", Severity.ERROR, "logs")
         for helper in self.server.helpers:
             if helper not in old_helpers:
                 self._journal.notify(f"{name}: {helper}", Severity.INFO, "logs")
-        for mode in sorted(self.modes.removed - removed_modes):
+        for mode in sorted(self.modes.removed.difference(removed_modes)):
             message = f"the mode {mode} no longer exists; clients that use it now receive no tools"
             self._journal.notify(f"{name}: {message}", Severity.WARNING)
         known_messages = {_without_location(warning) for warning in old_warnings}
         for warning in self.warnings:
             if _without_location(warning) not in known_messages:
                 self._journal.notify(f"{name}: {warning}", Severity.WARNING, "logs")
-        for item in self._unavailable():
-            if item.name in changes.broken and not item.is_logged:
-                self._journal.log("error", "server", f"{item.name}: {item.reason}", item.source, name)
-        summary = changes.summary()
-        if summary:
-            from mcpdesk.protocol.catalogue.contract import contract_changes, contract_part
 
-            if self._state.folder_loops is not None:
-                self._state.folder_loops.return_to_core_loop()
-            took_ms = (time.perf_counter() - start_time) * 1000
-            new_offer = {key: contract_part(each) for key, each in definitions(self.server).items()}
-            differences = contract_changes(old_offer if agreed_offer is None else agreed_offer, new_offer)
-            breaking = [change for change in differences if change.is_breaking]
-            message = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
-            other_changes = _also_changed(differences) if agreed_offer is None else ""
-            logged = ""
-            if breaking:
-                count_text = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
-                affected_party = "clients" if agreed_offer is None else LOCK_NAME
-                source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
-                location = f" ({source})" if source else ""
-                text = f"{name} breaks {affected_party}: {breaking[0]}{location}{count_text}{other_changes}"
-                message = f"{text} · {message.removeprefix(f'{name} ')}"
-            elif broken_reason := next(filter(None, map(self._why_broken, changes.broken)), ""):
-                logged = message  # the reason is already in the log
-                message = f"{name}: {broken_reason} · {message.removeprefix(f'{name} ')}"
-            else:
-                message += other_changes
-            severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
-            self._journal.notify(message, severity, f"workbench/save/{name}", logged=logged)
-        return changes
+    def _report_changes(
+        self, changes: OfferChanges, message: str, old_offer: Definitions, agreed_offer: Definitions | None
+    ) -> None:
+        """Report what a reload changed, first of all what it broke.
+
+        `message` has the duration and the summary of the reload. The new definitions are compared with
+        `agreed_offer`, or with those before the reload if none were agreed.
+        """
+        from mcpdesk.protocol.catalogue.contract import contract_changes, contract_part
+
+        name = self.server.name
+        new_offer = {key: contract_part(item) for key, item in definitions(self.server).items()}
+        differences = contract_changes(old_offer if agreed_offer is None else agreed_offer, new_offer)
+        breaking = [change for change in differences if change.is_breaking]
+        other_changes = _also_changed(differences) if agreed_offer is None else ""
+        logged = ""
+        if breaking:
+            count_text = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
+            affected_party = "clients" if agreed_offer is None else LOCK_NAME
+            source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
+            location = f" ({source})" if source else ""
+            text = f"{name} breaks {affected_party}: {breaking[0]}{location}{count_text}{other_changes}"
+            message = f"{text} · {message.removeprefix(f'{name} ')}"
+        elif broken_reason := next(filter(None, map(self._why_broken, changes.broken)), ""):
+            logged = message  # the reason is already in the log
+            message = f"{name}: {broken_reason} · {message.removeprefix(f'{name} ')}"
+        else:
+            message += other_changes
+        severity = Severity.WARNING if breaking else Severity.INFO
+        if changes.broken:
+            severity = Severity.ERROR
+        self._journal.notify(message, severity, f"workbench/save/{name}", logged=logged)
 
     def _read(self) -> tuple[FolderReading, Definitions | None]:
         """Read the folder again, and its agreed definitions. Raises: ManifestError."""
@@ -642,58 +668,3 @@ def _functions_with_notes(module: ModuleType) -> Iterator[tuple[Function, Note]]
         note = note_of(function) if inspect.isfunction(function) else None
         if note is not None:
             yield function, note
-
-
-class Modes:
-    """Modes of a server. A mode is a named selection of tools that a client requests with `?mode=NAME`.
-
-    If a mode is removed, its view remains but offers no tools.
-    """
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._modes: Mapping[str, Mode] = {}
-        self._views: dict[str, tuple[Server, Selection[Tool]]] = {}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modes)
-
-    @property
-    def removed(self) -> frozenset[str]:
-        """Removed modes that a client has requested."""
-        return frozenset(self._views.keys() - self._modes.keys())
-
-    def describe(self) -> Mapping[str, Mode]:
-        """Return the modes of the manifest, by name."""
-        return self._modes
-
-    def choose(self, modes: Mapping[str, Mode]) -> None:
-        """Set the modes of the manifest. Call `refresh` after the server's tools have been set."""
-        self._modes = modes
-        self._server.modes = tuple(modes)
-        for name, (_, tools) in self._views.items():
-            mode = modes.get(name)
-            tools.names = frozenset(mode.tools if mode is not None else ())
-
-    def refresh(self) -> None:
-        """Update the views to the server's current offers."""
-        for view, tools in self._views.values():
-            view.sync(self._server)
-            tools.select_items()
-
-    def view(self, name: str) -> Server:
-        """Return the view of the server in a mode.
-
-        While the server is withheld, any name is accepted, because the fixed manifest may define it. Raises:
-        UnknownMode, which lists the existing modes.
-        """
-        mode = self._modes.get(name)
-        if mode is None and not self._server.withheld:
-            raise UnknownMode(self._server.name, name, tuple(self._modes))
-        entry = self._views.get(name)
-        if entry is None:
-            from mcpdesk.server.offer.registry import Selection
-
-            tools = Selection(self._server.tools, mode.tools if mode is not None else ())
-            entry = self._views[name] = self._server.view_in_mode(name, tools), tools
-        return entry[0]
