@@ -358,6 +358,7 @@ class HostedFolder:
             return None
 
     def _put_variables(self, variables: Variables | None) -> None:
+        """Add the variables of the env files to the environment, unless they could not be read."""
         if self._variables is not None and variables is not None:
             self._variables.put(variables)
 
@@ -427,6 +428,7 @@ class HostedFolder:
             self._start_chore(self._enter_lifespan(new_lifespan))
 
     async def _enter_lifespan(self, lifespan: Lifespan) -> None:
+        """Start a lifespan, and report a failure."""
         try:
             await lifespan.state(self.server)
         except HandlerError as error:
@@ -497,6 +499,7 @@ class HostedFolder:
         self._journal.notify(f"{self.server.name}: {problem}", Severity.WARNING, "logs")
 
     def _apply(self, reading: FolderReading) -> OfferChanges:
+        """Serve what was read. Return what changed."""
         self._loaded, self._refused, skills = reading.loaded, reading.refused, reading.skills
         builtin_names = list(dict.fromkeys(self._loaded.manifest.builtins))
         builtins = [built_in(name) for name in builtin_names if name in BUILTINS]
@@ -543,6 +546,7 @@ class HostedFolder:
         return f"{broken.source}: {broken.reason}; {outcome}"
 
     def _unavailable(self) -> list[Unavailable]:
+        """Return the unavailable items of all kinds."""
         server = self.server
         registries = (server.tools, server.resources, server.templates, server.prompts, server.skills)
         return [item for registry in registries for item in registry.unavailable]
