@@ -169,7 +169,7 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     direction: Direction
     """`IN` for a request, `OUT` for an answer."""
     id: int | str | float
-    """Id of the request."""
+    """Id of the request, or method of a notification."""
     at: Moment
     """Unix time in seconds of the decision."""
     held: float

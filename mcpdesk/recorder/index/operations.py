@@ -63,7 +63,7 @@ class Operations:
         """First row of the operation to which a later exchange belongs, by key."""
 
     def get(self, row: int) -> LinkedExchanges | None:
-        """Return the operation that begins with `row`, or None if that row has no parts."""
+        """Return the operation that begins with `row`, or None if `row` has neither parts nor waits."""
         return self._operations.get(row)
 
     def client_s(self, row: int) -> float:
