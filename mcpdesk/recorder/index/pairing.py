@@ -291,33 +291,33 @@ class Pairing:
         """Add a request as a separate line, or as a part of the operation that it continues."""
         operations = self.operations
         if head.state:
-            first = operations.expected(state_key(self._server_name(frame.connection), head.state))
-            if first is not None and self.table.label[first] == self.table.label[row]:
-                self._add_round(row, first, frame)
+            first_row = operations.expected(state_key(self._server_name(frame.connection), head.state))
+            if first_row is not None and self.table.label[first_row] == self.table.label[row]:
+                self._add_round(row, first_row, frame)
                 return
         elif head.method in _QUESTION_METHODS:
-            first = self._questioning_call(head, frame)
-            if first is not None:
-                if operation := operations.join(row, first):
+            first_row = self._questioning_call(head, frame)
+            if first_row is not None:
+                if operation := operations.join(row, first_row):
                     operation.questions += 1
                     operation.add_question(frame.time)
                     self.altered.append(operations.operation_of[row])
                 return
         elif head.method.startswith(_TASKS_PREFIX) and head.name:
-            first = operations.expected(task_key(self._server_name(frame.connection), head.name))
-            if first is not None:
-                if operations.join(row, first):
+            first_row = operations.expected(task_key(self._server_name(frame.connection), head.name))
+            if first_row is not None:
+                if operations.join(row, first_row):
                     self.altered.append(operations.operation_of[row])
                 return
         operations.add_line(row)
 
-    def _add_round(self, row: int, first: int, frame: Frame) -> None:
-        """Add a round to the operation that began with `first`. The round has answers of the client."""
-        if (operation := self.operations.join(row, first)) is not None:
+    def _add_round(self, row: int, first_row: int, frame: Frame) -> None:
+        """Add a round to the operation that began with `first_row`. The round has answers of the client."""
+        if (operation := self.operations.join(row, first_row)) is not None:
             operation.rounds += 1
             operation.add_answer(frame.time)
-            self.table.resume(first, frame.size)
-            self.altered.append(first)
+            self.table.resume(first_row, frame.size)
+            self.altered.append(first_row)
 
     def _questioning_call(self, head: Head, frame: Frame) -> int | None:
         """Return the call that a question belongs to: the call of its task, or the only running call."""
@@ -369,13 +369,13 @@ class Pairing:
     def _update_operation(self, row: int, head: Head, frame: Frame) -> None:
         """Update the operation of a request after its response."""
         operations, table = self.operations, self.table
-        operation = operations.operation_of.get(row)
-        if operation is not None:
-            if table.direction[row] != table.direction[operation]:
-                operations.get_or_add(operation).add_answer(frame.time)
-            elif table.label[row] == table.label[operation]:
-                table.conclude(operation, row, frame.size)
-            self.altered.append(operation)
+        first_row = operations.operation_of.get(row)
+        if first_row is not None:
+            if table.direction[row] != table.direction[first_row]:
+                operations.get_or_add(first_row).add_answer(frame.time)
+            elif table.label[row] == table.label[first_row]:
+                table.conclude(first_row, row, frame.size)
+            self.altered.append(first_row)
         if head.needs_input:
             operations.get_or_add(row).add_question(frame.time)
             if head.state:
@@ -386,18 +386,18 @@ class Pairing:
     def _end_unanswered(self, row: int, time: float, status: Status) -> None:
         """End a request without a response. If it is a round or a question, also update its operation."""
         table = self.table
-        operation = self.operations.operation_of.get(row)
+        first_row = self.operations.operation_of.get(row)
         if self._belongs_to_negotiation(row, self._flow_of(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION
         table.end(row, time, status)
         self.altered.append(row)
-        if operation is None:
+        if first_row is None:
             return
-        if table.direction[row] != table.direction[operation]:
-            self.operations.get_or_add(operation).add_answer(time)
-        elif table.label[row] == table.label[operation]:
-            table.end(operation, time, status)
-        self.altered.append(operation)
+        if table.direction[row] != table.direction[first_row]:
+            self.operations.get_or_add(first_row).add_answer(time)
+        elif table.label[row] == table.label[first_row]:
+            table.end(first_row, time, status)
+        self.altered.append(first_row)
 
     def _record_response(self, row: int, head: Head, frame: Frame, flow: RequestFlow) -> None:
         """Record a response that arrived in time."""
