@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from mcpdesk.late_pattern import LatePattern
 
 MASK: Final = "••••"
+"""Text that is shown instead of a secret."""
 
 SECRET_HEADERS: Final = frozenset(
     {
@@ -27,6 +28,7 @@ SECRET_HEADERS: Final = frozenset(
         "x-mcpdesk-page",
     }
 )
+"""Headers whose whole value is a secret, except the scheme of a token."""
 SESSION_HEADERS: Final = frozenset({"mcp-session-id"})
 """Headers with a session id. An id gives access to its session. Different ids get different masks."""
 _SECRET_WORDS = (
@@ -42,7 +44,9 @@ _SECRET_NAME_ENDINGS = tuple(
         "encryptionkey"
     ).split()
 )
+"""Endings of further names of secrets."""
 _HARMLESS_NAMES = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
+"""Names that end like the name of a secret, although their values are no secrets."""
 
 _URL_SECRET_NAMES = frozenset({"key", "code", "sig", "signature", "auth", "sessionid", "session_id"})
 """Names of URL parameters that contain secrets, although JSON members with these names do not."""
@@ -64,13 +68,16 @@ _URL_VALUE = LatePattern(
 _MAX_DECODINGS = 5
 """Maximum number of times that a name is percent-decoded."""
 _BEARER = LatePattern(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
+"""Scheme and value of a token, as in the header `Authorization`."""
 # Possessive quantifiers, because malicious texts could otherwise cause endless backtracking.
 _JWT = LatePattern(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
 """JSON Web Token. Without the optional group, the text may only begin like a token."""
 _USERINFO = LatePattern(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
+"""Password in a URL, with the text around it in two groups."""
 _JSON_KEY = LatePattern(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
 """Beginning of a JSON member, up to the value. The value is a string, a number or a plain word."""
 _STRING = LatePattern(r'(?:[^"\\]|\\.)*')
+"""Content of a JSON string, up to its closing quote."""
 _ASSIGNED = LatePattern(
     r"(?<![\w.%-])(?:--(?P<option>[A-Za-z][\w-]{1,60}+)(?:=|[ \t](?!-))|"
     r"(?P<name>[A-Za-z_][\w.-]{1,63}+)(?:=|[ \t]{1,8}=[ \t]{1,8}))"
@@ -80,6 +87,7 @@ _ASSIGNED = LatePattern(
 `TOKEN=...`, `--password ...`, `api_key = ...`.
 """
 _ASSIGNED_VALUE = LatePattern(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
+"""Value after a name in a command or a log line."""
 _KNOWN_TOKEN = LatePattern(
     r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
         | xox[abeoprs]-[A-Za-z0-9-]{10,}+ | (?:AKIA|ASIA)[0-9A-Z]{16}\b | sk-[A-Za-z0-9_-]{32,}+
@@ -95,6 +103,7 @@ _SECRET_SIGN = LatePattern(
 )
 """Text that occurs in every text with a secret, but not in most short texts."""
 _NAME_TAILS = "|".join(sorted({word[-3:] for word in (*_SECRET_NAMES, *_SECRET_NAME_ENDINGS)} | {"-id"}))
+"""Last three letters of all names of secrets, as alternatives."""
 _COLON = LatePattern(rf":(?:(?<=(?:{_NAME_TAILS}):)|(?<=(?:{_NAME_TAILS})[ \t']:))", re.IGNORECASE)
 """Colon after a name that ends like the name of a secret, as in YAML, logs and headers: `password: ...`."""
 _NAME = LatePattern(r"(?<![\w.-])[\w.-]++(?=[ \t']?\Z)")
@@ -106,8 +115,11 @@ _NAMED_VALUE = LatePattern(
         | [^\s"'\\,;<>{}\[\]] (?: [^\s"'\\,;<>{}\[\]] | ["'](?=[A-Za-z0-9]) )*+""",
     re.VERBOSE,
 )
+"""Value after a name and a colon."""
 _MORE_COOKIES = LatePattern(r"""(?:;[ \t]*[^\s;"'\\]+)*+""")
+"""Further cookies after the first one in the same header."""
 _BARE_VALUE = LatePattern(r"""[^\s"'\\,;<>{}\[\]]++""")
+"""JSON value without quotes."""
 _PLAIN_WORDS = frozenset(
     {"str", "string", "int", "integer", "float", "number", "bool", "boolean", "bytes", "any"}
     | {"null", "none", "nil", "undefined", "true", "false", "|", ">"}

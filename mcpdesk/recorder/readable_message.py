@@ -50,6 +50,7 @@ MAX_DECODED_BYTES = 2 << 20
 Of a larger frame, only the beginning of its text is shown.
 """
 _BEGINNING_BYTES = 16 << 10
+"""Number of bytes of a frame that are shown as text if the frame cannot be decoded."""
 MAX_DEPTH = 200
 """Maximum number of nesting levels of a message. A deeper message is shown as text."""
 USUAL_ANSWER = ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
@@ -286,7 +287,9 @@ def is_too_deep(data: bytes, value: Any) -> bool:
 
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Names of this machine in a URL."""
 _ANSWER_TYPES = ("application/json", "text/event-stream")
+"""Media types that a client must accept. The first one is also that of a request."""
 
 
 class HeaderVerdict(Enum):
@@ -515,7 +518,9 @@ _CHECKS: dict[str, Callable[[str, _Request], Finding]] = {
     "mcp-method": _check_method,
     "mcp-name": _check_routed_name,
 }
+"""Check of each header that has a value, by name in lower case."""
 _OPTIONAL_HEADERS = frozenset({"origin", "mcp-session-id"})
+"""Checked headers that a request may lack."""
 _HEADER_SPELLINGS = {
     "host": "Host",
     "content-type": "Content-Type",

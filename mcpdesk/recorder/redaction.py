@@ -50,13 +50,19 @@ MIN_SECRET_LENGTH: Final = 6
 words.
 """
 MAX_SECRET_LENGTH: Final = 4_096
+"""Maximum length in characters of a secret that is masked everywhere."""
 _MAX_JSON_BYTES = 8 << 20
 """Size in bytes above which a frame is masked as text."""
 _UNMASKED_TEXTS = frozenset({*METHODS, "2.0", MASK})
+"""Texts that every capture contains. They are never masked everywhere."""
 _STRING_END = re.compile(rb'(?<!\\)(?:\\\\)*"')
+"""Quote that is not escaped."""
 _BASE64 = re.compile(r"(?<![\w+/-])[\w+/-]{12,}+={0,2}", re.ASCII)
+"""Word that may be base64."""
 _BASIC = re.compile(r"\bBasic\s+([\w+/=-]+)", re.IGNORECASE)
+"""Base64 of a user name and a password, after their scheme."""
 _COOKIE_VALUE = re.compile(r"=([^;\s]+)")
+"""Value of one cookie."""
 
 
 class Redactor:

@@ -50,6 +50,7 @@ _VARYING_NAMES = re.compile(
 )
 """Names of members, in snake case, whose numbers and ids vary."""
 _CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+"""Position between two words of a name in camel case."""
 
 
 def pattern_of(value: Any, request_texts: Set[str], name: str = "") -> Any:

@@ -371,9 +371,9 @@ class Pairing:
         operations, table = self.operations, self.table
         first_row = operations.operation_of.get(row)
         if first_row is not None:
-            if table.direction[row] != table.direction[first_row]:
+            if table.direction[row] != table.direction[first_row]:  # a question to the client
                 operations.get_or_add(first_row).add_answer(frame.time)
-            elif table.label[row] == table.label[first_row]:
+            elif table.label[row] == table.label[first_row]:  # a later round
                 table.conclude(first_row, row, frame.size)
             self.altered.append(first_row)
         if head.needs_input:
@@ -393,9 +393,9 @@ class Pairing:
         self.altered.append(row)
         if first_row is None:
             return
-        if table.direction[row] != table.direction[first_row]:
+        if table.direction[row] != table.direction[first_row]:  # a question to the client
             self.operations.get_or_add(first_row).add_answer(time)
-        elif table.label[row] == table.label[first_row]:
+        elif table.label[row] == table.label[first_row]:  # a later round
             table.end(first_row, time, status)
         self.altered.append(first_row)
 

@@ -649,3 +649,4 @@ _SIGNS: dict[str, Comparison] = {
     ">=": operator.ge,
     "<=": operator.le,
 }
+"""Comparison for each sign in a filter."""
