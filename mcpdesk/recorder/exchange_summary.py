@@ -58,9 +58,7 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     changed_message = changed_request(index, exchange)
     is_changed = changed_message is not None
     request = (
-        _summary_parts(changed_message)
-        if is_changed
-        else _decoded_message(index, exchange, exchange.request)
+        _summary_parts(changed_message) if is_changed else _decoded_message(index, exchange, exchange.request)
     )
     if exchange.kind is ExchangeKind.NOTIFICATION:
         return Summary(_notification_text(exchange.method, request))

@@ -38,12 +38,10 @@ _SECRET_WORDS = (
 )
 _SECRET_NAMES = frozenset(_SECRET_WORDS.split())
 """Names of secrets in lower case, without other characters than letters and digits."""
-_SECRET_NAME_ENDINGS = tuple(
-    (
-        "password passwd passphrase secret apikey accesskey privatekey secretkey token accountkey signingkey "
-        "encryptionkey"
-    ).split()
-)
+_SECRET_NAME_ENDINGS = (
+    "password", "passwd", "passphrase", "secret", "apikey", "accesskey", "privatekey", "secretkey", "token",
+    "accountkey", "signingkey", "encryptionkey",
+)  # fmt: skip
 """Endings of further names of secrets."""
 _HARMLESS_NAMES = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
 """Names that end like the name of a secret, although their values are no secrets."""

@@ -188,8 +188,7 @@ class Redactor:
             # texts.
             is_after_option = [False, *map(_is_option, value[:-1])]
             masked = [
-                MASK if must_mask else item
-                for must_mask, item in zip(is_after_option, masked, strict=False)
+                MASK if must_mask else item for must_mask, item in zip(is_after_option, masked, strict=False)
             ]
             return [
                 item and self._masked_value(item_value, item)

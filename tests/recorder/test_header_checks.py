@@ -120,9 +120,7 @@ def test_the_handshake_era_has_sessions_and_no_copies_of_the_body() -> None:
     verdicts = {one.name: one.verdict for one in check_headers(headers, BODY, "2025-11-25", SCHEMA)}
     assert verdicts.pop("Mcp-Method") is verdicts.pop("Mcp-Param-Region") is HeaderVerdict.OPEN
     assert set(verdicts.values()) == {HeaderVerdict.GOOD}
-    assert (
-        found(LEGACY, "mcp-protocol-version", revision="2025-06-18").words == "the session uses 2025-06-18"
-    )
+    assert found(LEGACY, "mcp-protocol-version", revision="2025-06-18").words == "the session uses 2025-06-18"
     assert found(LEGACY, "mcp-protocol-version", revision="2025-03-26").words == "not used in 2025-03-26"
     assert found(LEGACY, "mcp-protocol-version", revision="").verdict is HeaderVerdict.OPEN
     assert found(LEGACY[:4], "mcp-protocol-version", revision="2025-11-25").words == "missing"

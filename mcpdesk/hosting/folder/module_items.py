@@ -93,9 +93,7 @@ def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
     if inspect.iscoroutinefunction(function):
         return function
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise RegistrationError(
-            f"{function.__name__} yields; return one value, and report progress with ctx"
-        )
+        raise RegistrationError(f"{function.__name__} yields; return one value, and report progress with ctx")
     from mcpdesk.server.calls.threads import sync_context
 
     return sync_context.awaitable(function)

@@ -204,9 +204,7 @@ class Pairing:
             flow.tokens = {token: moved.get(row, row) for token, row in flow.tokens.items()}
             waiting = {row for rows in flow.waiting.values() for row in rows}
             flow.tokens = {token: row for token, row in flow.tokens.items() if row in waiting}
-            flow.unanswered = {
-                identifier: row for identifier, row in flow.unanswered.items() if row >= base
-            }
+            flow.unanswered = {identifier: row for identifier, row in flow.unanswered.items() if row >= base}
             if flow.malformed < base:
                 flow.malformed = NO_ROW
         self.first_frame = max(self.first_frame, self.table.first[base])
