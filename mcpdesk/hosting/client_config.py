@@ -77,9 +77,9 @@ class _Client(NamedTuple):
     """Functions that write the configuration of a client. None if the client lacks this transport."""
 
     pipe: Callable[[ServerAddress], str] | None
-    """Writes a configuration in which the client starts a command."""
+    """Writes a configuration with a command that the client starts."""
     url: Callable[[ServerAddress], str] | None
-    """Writes a configuration in which the client connects to a URL."""
+    """Writes a configuration with a URL that the client uses."""
     prefers_url: bool = False
 
 
@@ -130,7 +130,7 @@ def _url_entry(target: ServerAddress) -> dict[str, Any]:
 def _json_writer(
     root: str, make_entry: Callable[[ServerAddress], dict[str, Any]], **extra_members: str
 ) -> Callable[[ServerAddress], str]:
-    """Return a function that writes JSON text in which `root` maps the server's name to its entry."""
+    """Return a function that writes JSON text. In this text, `root` maps the server's name to its entry."""
     return lambda target: json.dumps(
         {root: {target.server: {**extra_members, **make_entry(target)}}}, indent=2, ensure_ascii=False
     )

@@ -36,7 +36,7 @@ class AccessGate:
         self._report = report
         self._environment = environment
         self._built_from: tuple[Auth, str] | None = None
-        """Section of the manifest, and secret, from which `access` was created."""
+        """Section of the manifest, and secret, that `access` was created from."""
         self.access: Access = OPEN_ACCESS
 
     def update(self, auth: Auth) -> Access:

@@ -136,7 +136,7 @@ class ModeList:
     def __init__(self, hosted: HostedFolder) -> None:
         self.hosted = hosted
         self._cache_key: tuple[int, Mapping[str, Mode]] = (-1, {})
-        """Version of the tools, and modes, from which `_views` were computed."""
+        """Version of the tools, and modes, that `_views` show."""
         self._views: tuple[ModeView, ...] = ()
         """Cached result of `views`."""
 

@@ -37,7 +37,7 @@ class UpstreamViews:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._catalogues: dict[str, tuple[UpstreamStatus, Catalogue]] = {}
-        """Catalogues, each with the status from which it was created, by server."""
+        """Catalogues by server, each with the status that it shows."""
         self._checks = SchemaChecks()
 
     def names(self) -> list[str]:

@@ -266,7 +266,7 @@ def encoded(value: ConnectionInfo | HttpNote | HeldMark | CallLog | RecordedRema
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Return a copy of a JSON value in which surrogates are replaced."""
+    """Return a copy of a JSON value with its surrogates replaced."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Groups of related exchanges (operations), and the keys by which later exchanges find their operation."""
+"""Groups of related exchanges (operations), and the keys that assign later exchanges to an operation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Operations:
         self._operations: dict[int, LinkedExchanges] = {}
         """Operations by their first row."""
         self._expected: dict[Key, int] = {}
-        """First row of the operation to which a later exchange belongs, by key."""
+        """First row of an operation, by the key of its later exchanges."""
 
     def get(self, row: int) -> LinkedExchanges | None:
         """Return the operation that begins with `row`, or None if `row` has neither parts nor waits."""
@@ -104,7 +104,7 @@ class Operations:
             del self._expected[next(iter(self._expected))]
 
     def expected(self, key: Key) -> int | None:
-        """Return the first row of the operation to which a new exchange with this key belongs.
+        """Return the first row of the operation that continues with a new exchange of this key.
 
         None if the key is unknown or the row was dropped.
         """
@@ -131,7 +131,7 @@ class Operations:
             operation.rows = array("q", (row for row in operation.rows if row >= base))
 
     def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
-        """Yield the first row and all rows of each operation to which one of `rows` belongs."""
+        """Yield the first row and all rows of each operation that contains one of `rows`."""
         for line in sorted({self.operation_of.get(row, row) for row in rows}):
             operation = self._operations.get(line)
             yield line, (line, *operation.rows) if operation else (line,)

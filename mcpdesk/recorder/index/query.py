@@ -195,7 +195,7 @@ class _Parser:
         self._end = end
         self._now = now
         self._depth = 0
-        """Number of parts in which the parser is nested."""
+        """Number of parts around the current one."""
 
     def parse(self) -> Node:
         """Parse the whole filter."""

@@ -87,7 +87,7 @@ class SortedLines:
         self._connection_texts: Mapping[int, str] = {}
         """Values of `connection_field`, by connection, at the last update."""
         self._next_move_time = 0.0
-        """Monotonic time from which pending lines may be moved again."""
+        """Earliest monotonic time for the next move of pending lines."""
         self._start_new_pieces()
         self._pieces = self._new_pieces  # shown while they are filled, because no earlier order exists
 
