@@ -11,6 +11,7 @@ from mcpdesk.features.replicas.desk.combined_link import CombinedLink
 from mcpdesk.features.replicas.desk.engine_replicas import EngineReplicas
 from mcpdesk.features.replicas.desk.local_replicas import LocalReplicas
 from mcpdesk.features.replicas.desk.replica_source import ReplicaSource
+from mcpdesk.features.replicas.engine.engine import without_login
 from mcpdesk.settings import resolve
 
 
@@ -24,14 +25,14 @@ def link_to_replicas(url: str) -> AttachedLink:
 
     Raises: DeskUserError.
     """
-    configured = resolve({}, os.environ).settings.shared
+    configured_url = resolve({}, os.environ).settings.shared
     settings = resolve({"shared": url or None}, os.environ).settings
     if not settings.shared:
         raise DeskUserError("MCPDESK_SHARED is not set.", "mcpdesk attach redis://HOST:PORT")
-    source = EngineReplicas(settings.shared, settings.shared_name)
-    if configured and url == EngineReplicas(configured, settings.shared_name).title:
-        source = EngineReplicas(configured, settings.shared_name)  # the same engine, with its password
-    return _attached(source)
+    engine_url = settings.shared
+    if configured_url and url == without_login(configured_url):
+        engine_url = configured_url  # the same engine, with its password
+    return _attached(EngineReplicas(engine_url, settings.shared_name))
 
 
 def _attached(source: ReplicaSource) -> AttachedLink:

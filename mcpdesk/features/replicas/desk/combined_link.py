@@ -147,9 +147,9 @@ class CombinedLink(Link):
         """Return a view of all replicas. Servers with the same name are merged."""
         members = self._members
         views = [(member, member.copy.view()) for member in members]
-        gone_reason = self._source_error or (
-            "" if any(not view.gone for _, view in views) else "every replica has ended"
-        )
+        gone_reason = self._source_error
+        if not gone_reason and all(view.gone for _, view in views):
+            gone_reason = "every replica has ended"
         states = [member.state for member in members], tuple(self._unreadable.values())
         key = [view for _, view in views], states, gone_reason, self._comparison.version
         cached = self._cached_view
@@ -158,25 +158,20 @@ class CombinedLink(Link):
         living = [(member.copy.label, view) for member, view in views if not view.gone]
         former = [replace(view, clients=member.copy.last_clients) for member, view in views if view.gone]
         replicas = self._replicas(views)
-        works = [view.work for _, view in views]
+        work_versions = [
+            self._merged_version(name, [getattr(view.work, name) for _, view in views])
+            for name in ("jobs_version", "callbacks_version", "todo_version")
+        ]
         work = merged_work(
-            [view.work for _, view in living],
-            [view.work for view in former],
-            [
-                self._merged_version(name, [getattr(work, name) for work in works])
-                for name in ("jobs_version", "callbacks_version", "todo_version")
-            ],
+            [view.work for _, view in living], [view.work for view in former], work_versions
         )
-        self._cached_view = key, merged_view(
-            living,
-            former,
-            replicas,
-            self._servers(views, replicas),
-            work,
-            self._merged_version("questions", [view.questions_version for _, view in views]),
-            gone_reason,
-        )  # fmt: skip
-        return self._cached_view[1]
+        questions_version = self._merged_version(
+            "questions", [view.questions_version for _, view in views]
+        )
+        servers = self._servers(views, replicas)
+        combined = merged_view(living, former, replicas, servers, work, questions_version, gone_reason)
+        self._cached_view = key, combined
+        return combined
 
     @property
     def reports_changes(self) -> bool:
@@ -204,18 +199,20 @@ class CombinedLink(Link):
     def _servers(
         self, views: Sequence[tuple[Member, CoreView]], replicas: Sequence[ShownCore]
     ) -> Iterator[ServerView]:
+        """Yield each server once, as its serving replica shows it."""
         for name in dict.fromkeys(server.name for _, view in views for server in view.servers):
             copy = self._copy_for(name)
             view = copy.view() if copy is not None else CoreView((), (), views[0][1].protection)
             server = next((each for each in view.servers if each.name == name), None)
             if server is None:
                 continue
-            problem = self._comparison.problem(name)
-            problems = (problem, *server.problems) if problem else server.problems
+            difference = self._comparison.problem(name)
+            problems = (difference, *server.problems) if difference else server.problems
             cores = tuple(each for each in replicas if name in each.servers)
             yield replace(server, problems=problems, cores=cores)
 
     def _replicas(self, views: Sequence[tuple[Member, CoreView]]) -> tuple[ShownCore, ...]:
+        """Return the replicas of the combined view, sorted by name."""
         replicas = dict[str, ShownCore]()
         for member, view in views:
             reason = view.gone or (f"no answer for {view.silent_s} s" if view.silent_s else "")
@@ -235,9 +232,10 @@ class CombinedLink(Link):
         ]
 
     def _copy_for(self, server: str) -> CoreCopy | None:
-        """Return the copy of the replica for requests to a server, or None if no replica has the server.
+        """Return the copy of the replica that receives the requests to a server.
 
-        The replica stays the same until it ends or stops answering.
+        The replica stays the same until it ends or stops answering. An ended replica is used only if no
+        living replica has the server. None if no replica has it.
         """
         with self._lock:
             previous = self._serving_copies.get(server)
@@ -245,14 +243,14 @@ class CombinedLink(Link):
             answering = [copy for copy in living if not copy.view().silent_s]
             if previous in answering:
                 return previous
-            former = [member.copy for member in self._members if member.has(server)]
-            copy_found = next(iter((*answering, *living, *former)), None)
-            if copy_found is None or copy_found is previous:
-                return copy_found
-            self._serving_copies[server] = copy_found
+            with_server = [member.copy for member in self._members if member.has(server)]
+            serving = next(iter((*answering, *living, *with_server)), None)
+            if serving is None or serving is previous:
+                return serving
+            self._serving_copies[server] = serving
         for uri in self._watched.get(server, ()):
-            copy_found.watch(server, uri)
-        return copy_found
+            serving.watch(server, uri)
+        return serving
 
     def _required_copy(self, server: str) -> CoreCopy:
         """Return the same copy as `_copy_for`. Raises: DeskUserError if no replica has the server."""
@@ -262,6 +260,7 @@ class CombinedLink(Link):
         return copy
 
     def _copy_of(self, number: int) -> CoreCopy | None:
+        """Return the copy of the replica with a connection, question, callback or item, or None."""
         return self.room.copy_of(number)
 
     def _copy_with_job(self, job: str) -> CoreCopy | None:
@@ -307,8 +306,8 @@ class CombinedLink(Link):
                 return self._living()[:1]
             case Route.WITH_STATE, (server, *_) if self.source.shares_state:
                 copy = self._copy_for(server)
-            case ((Route.WITH_SERVER | Route.WITH_STATE), (server, *_)):
-                return self._living(server.server if isinstance(server, GrantView) else server)
+            case ((Route.WITH_SERVER | Route.WITH_STATE), (target, *_)):
+                return self._living(target.server if isinstance(target, GrantView) else target)
             case Route.SERVING, (server, *_):
                 copy = self._copy_for(server)
             case ((Route.QUESTION | Route.CONNECTION), (number, *_)):
@@ -347,8 +346,8 @@ class CombinedLink(Link):
         """Return the questions of all replicas."""
         own, copies = list[Question](), list[Question]()
         for member in self._members:
-            for one in member.copy.questions():
-                (own if one.core == member.copy.label else copies).append(one)
+            for question in member.copy.questions():
+                (own if question.core == member.copy.label else copies).append(question)
         return self._question_numbers.merged(own, copies)
 
     def grants(self) -> tuple[GrantView, ...]:
@@ -402,11 +401,12 @@ class CombinedLink(Link):
     def client(self, connection: int) -> ClientDetail | None:
         """Return details of one client from its replica."""
         copy = self._copy_of(connection)
-        if copy is None or copy.view().gone:
-            former = () if copy is None else copy.last_clients
-            has_left = any(one.connection == connection for one in former)
-            return ClientDetail({}, None, 0.0, (), (), False, (), (), has_left=True) if has_left else None
-        return copy.client(connection)
+        if copy is None:
+            return None
+        if not copy.view().gone:
+            return copy.client(connection)
+        has_left = any(client.connection == connection for client in copy.last_clients)
+        return ClientDetail({}, None, 0.0, (), (), False, (), (), has_left=True) if has_left else None
 
     # Features
 
@@ -425,8 +425,8 @@ class CombinedLink(Link):
             return cast("Future[PartResult]", finished(False)) if copy is None else copy.do(intent)
         living = self._living()
         if intent.for_one_core:
-            able_copies = [copy for copy in living if intent.is_possible(copy)]
-            living = (able_copies or living)[:1]
+            able = [copy for copy in living if intent.is_possible(copy)]
+            living = (able or living)[:1]
         future = all_of([copy.do(intent) for copy in living], intent.combined)
 
         def remember(future: Future[PartResult]) -> None:
@@ -480,10 +480,10 @@ class CombinedLink(Link):
         try:
             replicas = await self.source.look()
         except OSError as error:
-            trouble = f"{self.source.title} cannot be reached: {error}"
+            error_text = f"{self.source.title} cannot be reached: {error}"
             if not self._source_error:
-                self.journal.notify(f"{trouble}; earlier traffic is kept", Severity.ERROR)
-            self._source_error, self.room.is_cut_off = trouble, True
+                self.journal.notify(f"{error_text}; earlier traffic is kept", Severity.ERROR)
+            self._source_error, self.room.is_cut_off = error_text, True
             return
         if self._source_error:
             self._source_error, self.room.is_cut_off = "", False
@@ -491,46 +491,48 @@ class CombinedLink(Link):
             self.journal.notify(f"{self.source.title} can be reached again", Severity.INFO)
         members = {member.replica.key: member for member in self._members}
         found_keys = {each.key for each in replicas}
-        self._unreadable = {key: each for key, each in self._unreadable.items() if key in found_keys}
-        for each in replicas:
-            member = members.get(each.key)
+        self._unreadable = {key: core for key, core in self._unreadable.items() if key in found_keys}
+        for replica in replicas:
+            member = members.get(replica.key)
             if member is None:
-                self._join(each)
-            elif member.following is None and not member.is_refused:
+                self._join(replica)
+            elif member.follow_task is None and not member.is_refused:
                 # The connection was lost, or the replica was wrongly considered ended.
                 member.is_paused = member.has_left = False
-                member.following = asyncio.create_task(self._follow(member))
+                member.follow_task = asyncio.create_task(self._follow(member))
         if self.source.reports_ended_replicas and time.monotonic() >= self._lenient_until:
             for member in self._members:
-                if member.replica.key not in found_keys and member.following is not None:
+                if member.replica.key not in found_keys and member.follow_task is not None:
                     member.has_left = await self.source.has_left(member.replica.key)
                     member.cancel()
 
     def _pause(self) -> None:
         """Disconnect from all replicas until there are viewers again."""
         for member in self._members:
-            if member.following is not None:
+            if member.follow_task is not None:
                 member.is_paused = True
                 member.cancel()
 
     def _join(self, replica: FoundReplica) -> None:
-        if replica.core.mcpdesk != __version__:
+        """Connect to a new replica. If it runs another version of mcpdesk, only list it."""
+        core = replica.core
+        if core.mcpdesk != __version__:
             if replica.key not in self._unreadable:
-                self.journal.notify(f"{replica.name}: {other_version(replica.core)}", Severity.WARNING)
-            core_state, core = ShownCoreState.UNREADABLE, replica.core
+                self.journal.notify(f"{replica.name}: {other_version(core)}", Severity.WARNING)
             self._unreadable[replica.key] = ShownCore(
-                replica.name, core_state, core.names, core.address, other_version(core)
+                replica.name, ShownCoreState.UNREADABLE, core.names, core.address, other_version(core)
             )
             return
-        member = Member(replica, CoreCopy(replica.core, self.room, replica.name))
-        member.following = asyncio.create_task(self._follow(member))
+        member = Member(replica, CoreCopy(core, self.room, replica.name))
+        member.follow_task = asyncio.create_task(self._follow(member))
         if self._search_done.is_set() and not self.room.is_quiet:
             self.journal.notify(f"{replica.name} has appeared", Severity.INFO)
         self._sort_members([*self._members, member])
 
     async def _follow(self, member: Member) -> None:
         """Keep the copy of one replica up to date until its core ends."""
-        reason, copy, severity = "has ended", member.copy, Severity.ERROR
+        copy = member.copy
+        reason, severity = "has ended", Severity.ERROR
         try:
             copy.core, wire = await member.replica.join()
             self.room.loop.call_soon(self._replay_intents, copy)  # once `follow` has begun
@@ -547,11 +549,11 @@ class CombinedLink(Link):
             _log.exception("invalid data from %s", copy.title)
             reason, member.is_refused = f"sent invalid data: {error}", True
         finally:
-            member.following = None
-            member.ended = time.monotonic()
+            member.follow_task = None
+            member.ended_at = time.monotonic()
             was_shown = copy.state_event.is_set()
             copy.mark_ended(reason, is_news=was_shown and not member.is_paused, severity=severity)
-            # If a replica never sent its state, forget it; the next search connects again.
+            # A replica that never sent its state is removed, and the next search connects to it again.
             self._sort_members([each for each in self._members if was_shown or each is not member])
 
     def _replay_intents(self, copy: CoreCopy) -> None:
@@ -561,25 +563,25 @@ class CombinedLink(Link):
 
     def _sort_members(self, members: Iterable[Member]) -> None:
         """Sort the replicas. Keep only the last `MAX_FORMER_REPLICAS` ended replicas."""
-        every = list(members)
-        living = [member for member in every if not member.is_over]
-        former = [member for member in every if member.is_over][-MAX_FORMER_REPLICAS:]
+        members = list(members)
+        living = [member for member in members if not member.is_over]
+        former = [member for member in members if member.is_over][-MAX_FORMER_REPLICAS:]
         living.sort(key=lambda member: member.copy.label)
         previous, self._members = self._members, (*living, *former)
         for member in set(previous) - set(self._members):
             self.room.leave(member.copy)
-        names = {member.copy.label for member in living}
-        self.traffic.mark_former(
-            frozenset(name for member in former if (name := member.copy.label) not in names)
-        )
+        living_names = {member.copy.label for member in living}
+        self.traffic.mark_former(frozenset(member.copy.label for member in former) - living_names)
 
     def _compare(self) -> None:
         """Compare the servers of the living replicas."""
         offers = dict[str, dict[str, Offer]]()
         for member in self._members:
+            if member.is_over:
+                continue
             copy = member.copy
-            for server in copy.view().servers if not member.is_over else ():
-                folder = member.replica.folders.get(server.name, "")
-                offer = Offer(server.version, copy.catalogue(server.name), folder)
+            for server in copy.view().servers:
+                folder_digest = member.replica.folders.get(server.name, "")
+                offer = Offer(server.version, copy.catalogue(server.name), folder_digest)
                 offers.setdefault(server.name, {})[copy.label] = offer
         self._comparison.compare(offers)

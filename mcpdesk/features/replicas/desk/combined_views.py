@@ -40,9 +40,9 @@ _PROTECTION_ORDER: Final = (
 
 A merged view has the first level in this order that a replica has.
 """
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 MIN_DIFFERING_COMPARISONS: Final = 3
-"""A difference is reported if this many comparisons in a row found it.
+"""Number of comparisons in a row that must find a difference before it is reported.
 
 Replicas reload a folder at different times, so short differences are normal.
 """
@@ -93,7 +93,7 @@ def merged_work(living: Sequence[WorkView], former: Sequence[WorkView], versions
         callbacks_version=versions[1],
         next_callback=min(next_callbacks, default=None),
         todo_version=versions[2],
-        plans=tuple(_distinct(plans, _plan)),
+        plans=tuple(_distinct(plans, _plan_identity)),
     )
 
 
@@ -103,12 +103,12 @@ def merged_questions(own: Iterable[Question], copies: Iterable[Question]) -> tup
     Waiting questions come first, oldest first, then ended questions, newest first. `own` are questions at the
     replicas that asked them. `copies` are the same questions at other replicas.
     """
-    every = list(_distinct((*own, *copies), lambda one: one.origin or one.id))
-    waiting = [one for one in every if one.state is QuestionState.WAITING]
-    ended_questions = [one for one in every if one.state is not QuestionState.WAITING]
+    questions = list(_distinct((*own, *copies), lambda question: question.origin or question.id))
+    waiting = [question for question in questions if question.state is QuestionState.WAITING]
+    ended = [question for question in questions if question.state is not QuestionState.WAITING]
     return (
-        *sorted(waiting, key=lambda one: one.asked),
-        *sorted(ended_questions, key=lambda one: -(one.ended or one.asked)),
+        *sorted(waiting, key=lambda question: question.asked),
+        *sorted(ended, key=lambda question: -(question.ended or question.asked)),
     )
 
 
@@ -117,14 +117,14 @@ def merged_jobs(living: Iterable[JobView], former: Iterable[JobView]) -> tuple[J
 
     A job that only an ended replica has is shown as killed.
     """
-    every = _distinct([*living, *map(_ended_job, former)], lambda job: job.id)
-    return tuple(sorted(every, key=lambda job: job.started))
+    jobs = _distinct([*living, *map(_ended_job, former)], lambda job: job.id)
+    return tuple(sorted(jobs, key=lambda job: job.started))
 
 
 def merged_callbacks(callbacks: Iterable[CallbackView]) -> tuple[CallbackView, ...]:
     """Merge callbacks without duplicates."""
-    every = _distinct(callbacks, lambda each: (each.server, each.id & OWN_MASK, each.created))
-    return tuple(sorted(every, key=lambda each: each.created))
+    distinct = _distinct(callbacks, lambda each: (each.server, each.id & OWN_MASK, each.created))
+    return tuple(sorted(distinct, key=lambda each: each.created))
 
 
 def merged_todo(todos: Iterable[TodoView]) -> tuple[TodoView, ...]:
@@ -134,47 +134,48 @@ def merged_todo(todos: Iterable[TodoView]) -> tuple[TodoView, ...]:
 
 def merged_grants(grants: Iterable[GrantView]) -> tuple[GrantView, ...]:
     """Merge approvals without duplicates, newest first."""
-    every = sorted(grants, key=lambda grant: -grant.granted)
-    return tuple(_distinct(every, lambda grant: (grant.server, grant.tool, grant.peer)))
+    newest_first = sorted(grants, key=lambda grant: -grant.granted)
+    return tuple(_distinct(newest_first, lambda grant: (grant.server, grant.tool, grant.peer)))
 
 
 class Offer:
     """Properties of a server that may differ between replicas."""
 
-    def __init__(self, version: str, catalogue: Catalogue, folder: str) -> None:
-        """`folder` is a digest of the server's files. Empty if it is unknown."""
+    def __init__(self, version: str, catalogue: Catalogue, folder_digest: str) -> None:
+        """`folder_digest` is a digest of the server's files, or "" if it is unknown."""
         self.version = version
-        self.items = len(catalogue.items)
+        self.item_count = len(catalogue.items)
         definitions = sorted(
             (item.kind.value, item.name, codec.dumps(item.definition)) for item in catalogue.items
         )
-        self.digest = blake2b(repr((version, definitions, folder)).encode(), digest_size=4).hexdigest()
+        content = repr((version, definitions, folder_digest)).encode()
+        self.digest = blake2b(content, digest_size=4).hexdigest()
 
     def __str__(self) -> str:
         version = f"version {self.version}, " if self.version else ""
-        return f"{version}{self.items} item{'' if self.items == 1 else 's'} ({self.digest})"
+        return f"{version}{self.item_count} item{'' if self.item_count == 1 else 's'} ({self.digest})"
 
 
 def difference(offers: Mapping[str, Offer]) -> str:
-    """Describe how replicas differ in the tools and files of one server. Empty if they do not differ."""
-    alike = defaultdict[str, list[str]](list)
+    """Describe how replicas differ in the tools and files of one server, or return "" if they do not."""
+    replicas_by_digest = defaultdict[str, list[str]](list)
     for replica, offer in offers.items():
-        alike[offer.digest].append(replica)
-    if len(alike) < 2:
+        replicas_by_digest[offer.digest].append(replica)
+    if len(replicas_by_digest) < 2:
         return ""
-    groups = [f"{', '.join(names)}: {offers[names[0]]}" for names in alike.values()]
+    groups = [f"{', '.join(names)}: {offers[names[0]]}" for names in replicas_by_digest.values()]
     return f"not the same on every replica · {' · '.join(groups)}"
 
 
 class OfferComparison:
     """Comparison of the servers that replicas offer.
 
-    A difference is reported when it has lasted for a while.
+    A difference is reported after `MIN_DIFFERING_COMPARISONS` comparisons in a row.
     """
 
     def __init__(self, notify: Callable[[str, Severity, str], object]) -> None:
         self.version = 0
-        """Number that increases with every change of a reported difference."""
+        """Number that increases whenever the result of `problem` may have changed."""
         self._notify = notify
         self._differing: dict[str, tuple[str, int]] = {}
         """Difference of each server, with the number of comparisons in a row that found this difference."""
@@ -205,13 +206,13 @@ def _ended_job(job: JobView) -> JobView:
     return structs.replace(job, state=JobState.KILLED, message=f"{job.core} has ended")
 
 
-def _plan(plan: PlanView) -> Hashable:
+def _plan_identity(plan: PlanView) -> Hashable:
     return plan.server, plan.session, plan.goal, plan.file, plan.since, plan.is_active
 
 
-def _distinct(values: Iterable[Kept], key: Callable[[Kept], Hashable]) -> Iterable[Kept]:
+def _distinct(values: Iterable[Value], key: Callable[[Value], Hashable]) -> Iterable[Value]:
     """Return the first value for each key, in order."""
-    unique = dict[Hashable, Kept]()
+    unique = dict[Hashable, Value]()
     for value in values:
         unique.setdefault(key(value), value)
     return unique.values()

@@ -76,7 +76,7 @@ class EnginePublisher:
         `make_link(viewers)` creates a link to the core. `viewers` is 0 for the link that all desks share. If
         `masks`, secrets are masked in all messages to desks.
         """
-        self._address = url, name
+        self._engine_arguments = url, name
         self._replica = replica
         self._welcome = welcome
         self._make_link = make_link
@@ -84,12 +84,14 @@ class EnginePublisher:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="shared-desks", daemon=True)
         self._desks: dict[str, _Desk] = {}
+        """Desks that have joined, by id."""
         self._link: LocalLink | None = None
         self._updates: CoreUpdates | None = None
         self._wake = asyncio.Event()
-        self._state_due = 0.0
-        self._unjoined_desks: set[str] = set()
-        """Desks that sent a request but have not joined this replica. They will be asked to join again."""
+        self._next_state_at = 0.0
+        """Monotonic time at which the state is due to be sent."""
+        self._unjoined_ids: set[str] = set()
+        """Ids of desks that sent a request but have not joined. They will be asked to join again."""
         self._entries = _Entries()
 
     def __enter__(self) -> EnginePublisher:
@@ -110,7 +112,7 @@ class EnginePublisher:
             task.cancel()
 
     async def _serve(self) -> None:
-        self._engine = Engine(*self._address)
+        self._engine = Engine(*self._engine_arguments)
         await self._engine.start()
         publish_task = asyncio.create_task(self._publish_updates())
         try:
@@ -135,12 +137,12 @@ class EnginePublisher:
             for identifier, fields in entries:
                 last = identifier
                 try:
-                    desk = fields[DESK].decode()
+                    desk_id = fields[DESK].decode()
                     for message in separate(fields[MESSAGES]):
-                        self._handle(desk, message)
+                        self._handle(desk_id, message)
                 except (KeyError, ValueError, msgspec.MsgspecError) as error:
                     _log.warning("invalid request of a desk through the engine: %s", error)
-            self._forget_silent()
+            self._remove_silent_desks()
 
     def _handle(self, desk_id: str, message: bytes) -> None:
         """Handle one message of a desk. Raises: ValueError, MsgspecError."""
@@ -151,23 +153,23 @@ class EnginePublisher:
                 _log.info("a desk joined through the engine, now %d", len(self._desks))
             desk.is_new = True
         elif desk is None:
-            self._unjoined_desks.add(desk_id)
+            self._unjoined_ids.add(desk_id)
         elif desk.session.waiting < MAX_UNANSWERED_REQUESTS:
             desk.session.handle(message)
         if desk is not None:
-            desk.last_request = time.monotonic()
+            desk.last_request_at = time.monotonic()
         self._wake_soon()
 
     def _wake_soon(self) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._wake.set)
 
-    def _forget_silent(self) -> None:
+    def _remove_silent_desks(self) -> None:
         """Remove desks that no longer send messages. If no desk remains, stop publishing."""
         now = time.monotonic()
-        for name, desk in list(self._desks.items()):
-            if now - desk.last_request > DESK_TIMEOUT_S:
-                del self._desks[name]
+        for desk_id, desk in list(self._desks.items()):
+            if now - desk.last_request_at > DESK_TIMEOUT_S:
+                del self._desks[desk_id]
                 desk.session.end()
         if not self._desks and self._link is not None:
             self._link.close()
@@ -189,39 +191,40 @@ class EnginePublisher:
 
     def _collect_entries(self) -> None:
         """Collect entries for all desks and entries for particular desks."""
-        for name in self._unjoined_desks:
-            self._entries.add(name, {AGAIN: b"1"})
-        self._unjoined_desks.clear()
+        for desk_id in self._unjoined_ids:
+            self._entries.add(desk_id, {AGAIN: b"1"})
+        self._unjoined_ids.clear()
         if not self._desks:
             return
         if self._link is None or self._updates is None:
             self._link = self._make_link(0)
             self._updates = CoreUpdates(self._link, self._put, past=0)
-        for name, desk in self._desks.items():
+        for desk_id, desk in self._desks.items():
             if desk.is_new:
                 desk.is_new = False
-                self._entries.add(name, {WELCOME: bytes(pack(self._welcome()))})
-                self._updates.send_history(partial(self._put, desk=name), PAST_FRAMES, PAST_LINES)
+                self._entries.add(desk_id, {WELCOME: bytes(pack(self._welcome()))})
+                self._updates.send_history(partial(self._put, desk_id=desk_id), PAST_FRAMES, PAST_LINES)
                 self._updates.send_all_again()
-                self._state_due = 0.0
-        calls = {name: desk.session.call_updates() for name, desk in self._desks.items()}
+                self._next_state_at = 0.0
+        call_updates = {desk_id: desk.session.call_updates() for desk_id, desk in self._desks.items()}
         # Frames are sent before the outcome of a call, because the screen shows the outcome with its frames.
         self._updates.send_traffic()
         self._send_state(self._updates)
-        for name, desk in self._desks.items():
-            for message in (*desk.session.own_parts(), *calls[name], *desk.session.replies()):
-                self._put(message, name)
+        for desk_id, desk in self._desks.items():
+            for message in (*desk.session.own_parts(), *call_updates[desk_id], *desk.session.replies()):
+                self._put(message, desk_id)
 
     def _send_state(self, updates: CoreUpdates) -> None:
+        """Send log lines and state if they are due, or at once if a desk waits for a reply."""
         now = time.monotonic()
-        if now >= self._state_due or any(desk.session.waiting for desk in self._desks.values()):
-            self._state_due = now + STATE_PERIOD_S
+        if now >= self._next_state_at or any(desk.session.waiting for desk in self._desks.values()):
+            self._next_state_at = now + STATE_PERIOD_S
             updates.send_lines()
             updates.send_state()
 
-    def _put(self, message: Struct, desk: str = "") -> None:
-        """Add a message for one desk, or for all desks."""
-        self._entries.put(desk, framed(message if self._mask is None else self._mask.masked(message)))
+    def _put(self, message: Struct, desk_id: str = "") -> None:
+        """Add a message for one desk, or for all desks if `desk_id` is ""."""
+        self._entries.put(desk_id, framed(message if self._mask is None else self._mask.masked(message)))
 
     async def _write(self) -> None:
         """Write the entries, and trim the stream.
@@ -249,13 +252,16 @@ class _Desk:
 
     def __init__(self, session: ScreenSession) -> None:
         self.session = session
-        self.last_request = time.monotonic()
+        self.last_request_at = time.monotonic()
         self.is_new = True
         """True until the state has been sent to the desk."""
 
 
 class _Entries:
-    """Entries that wait to be written, and sizes of the entries that were written."""
+    """Entries that wait to be written, and sizes of the entries that were written.
+
+    An entry is either for all desks or for one desk.
+    """
 
     def __init__(self) -> None:
         self.oldest = ""
@@ -270,28 +276,28 @@ class _Entries:
         """Messages of the entry that is not complete yet."""
         self._pending_bytes = 0
         """Total size in bytes of `_pending_messages`."""
-        self._desk = ""
-        """Desk that receives the incomplete entry, or "" for all desks."""
+        self._desk_id = ""
+        """Id of the desk that receives the incomplete entry, or "" for all desks."""
         self._number = 0
         """Number of the last entry."""
 
-    def put(self, desk: str, message: bytes) -> None:
-        """Add a message to the incomplete entry. If `desk` is "", the message is for all desks.
+    def put(self, desk_id: str, message: bytes) -> None:
+        """Add a message to the incomplete entry. If `desk_id` is "", the message is for all desks.
 
         If the entry is for another desk or would be too large, begin a new one.
         """
         if self._pending_messages and (
-            desk != self._desk or self._pending_bytes + len(message) > MAX_ENTRY_BYTES
+            desk_id != self._desk_id or self._pending_bytes + len(message) > MAX_ENTRY_BYTES
         ):
             self._complete_entry()
-        self._desk = desk
+        self._desk_id = desk_id
         self._pending_messages.append(message)
         self._pending_bytes += len(message)
 
-    def add(self, desk: str, fields: dict[bytes, bytes]) -> None:
-        """Add an entry with these fields for one desk."""
+    def add(self, desk_id: str, fields: dict[bytes, bytes]) -> None:
+        """Add a complete entry with these fields for one desk."""
         self._complete_entry()
-        self._unwritten.append(fields | {DESK: desk.encode()})
+        self._unwritten.append(fields | {DESK: desk_id.encode()})
 
     def drain(self) -> Iterator[dict[bytes, bytes]]:
         """Remove the entries that must be written, and yield them with their numbers."""
@@ -314,5 +320,5 @@ class _Entries:
         """Complete the incomplete entry, if it has messages."""
         if self._pending_messages:
             fields = {MESSAGES: b"".join(self._pending_messages)}
-            self._unwritten.append(fields | {DESK: self._desk.encode()} if self._desk else fields)
+            self._unwritten.append(fields | {DESK: self._desk_id.encode()} if self._desk_id else fields)
             self._pending_messages, self._pending_bytes = [], 0

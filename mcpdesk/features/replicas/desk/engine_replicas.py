@@ -50,7 +50,8 @@ class EngineWire:
 
     def __init__(self, engine: Engine, replica: str, desk: str) -> None:
         self._engine = engine
-        self._asks, self._news = requests_key(engine, replica), updates_key(engine, replica)
+        self._requests_key = requests_key(engine, replica)
+        self._updates_key = updates_key(engine, replica)
         self._desk = desk.encode()
         self._last = "0-0"
         """Id of the last entry that was read."""
@@ -60,7 +61,7 @@ class EngineWire:
         """Received messages that `receive` has not returned yet."""
         self._welcome: Welcome | None = None
         self._unsent: list[bytes] = []
-        self._unread = 0
+        self._unsent_bytes = 0
         self._joined_at = float("-inf")
         """Loop time in seconds of the last request to join."""
         self._must_join = True
@@ -70,7 +71,7 @@ class EngineWire:
     async def join(self) -> Welcome:
         """Join the replica. Raises: OSError if it does not reply."""
         try:
-            newest = await self._engine.run(lambda client: client.xrevrange(self._news, count=1))
+            newest = await self._engine.run(lambda client: client.xrevrange(self._updates_key, count=1))
             self._last = newest[0][0].decode() if newest else "0-0"
             async with asyncio.timeout(WELCOME_TIMEOUT_S):
                 while self._welcome is None:
@@ -93,16 +94,16 @@ class EngineWire:
         return self._received.popleft()
 
     def send(self, message: bytes) -> None:
-        """Queue a message. It is sent together with others."""
+        """Queue a message. Queued messages are sent together."""
         self._unsent.append(message)
-        self._unread += len(message)
+        self._unsent_bytes += len(message)
         if self._send_task is None:
             self._send_task = asyncio.get_running_loop().create_task(self._send())
 
     @property
     def unread(self) -> int:
         """Number of bytes that are not written to the engine yet (implements `Wire.unread`)."""
-        return self._unread
+        return self._unsent_bytes
 
     def close(self) -> None:
         """Stop sending. The replica then removes this desk, because no more messages arrive."""
@@ -115,7 +116,7 @@ class EngineWire:
         if self._must_join and now - self._joined_at >= MIN_REJOIN_PERIOD_S:
             self._joined_at, self._must_join = now, False
             self.send(join_message())
-        for identifier, fields in await self._engine.read_stream(self._news, self._last):
+        for identifier, fields in await self._engine.read_stream(self._updates_key, self._last):
             self._last = identifier
             number = int(fields[NUMBER])
             if self._expected_number is not None and number != self._expected_number:
@@ -136,7 +137,8 @@ class EngineWire:
     async def _send(self) -> None:
         try:
             while self._unsent:
-                messages, self._unsent, self._unread = b"".join(self._unsent), [], 0
+                messages = b"".join(self._unsent)
+                self._unsent, self._unsent_bytes = [], 0
                 with suppress(EngineUnavailable):  # without replies, the replica is then shown as silent
                     await self._engine.run(partial(self._add, messages))
         finally:
@@ -145,8 +147,8 @@ class EngineWire:
     async def _add(self, messages: bytes, client: object) -> None:
         pipeline = client.pipeline(transaction=False)  # type: ignore[attr-defined]
         entry = {DESK: self._desk, MESSAGES: messages}
-        pipeline.xadd(self._asks, entry, maxlen=MAX_UNREAD_ENTRIES, approximate=True)
-        pipeline.expire(self._asks, STREAM_TTL_S)
+        pipeline.xadd(self._requests_key, entry, maxlen=MAX_UNREAD_ENTRIES, approximate=True)
+        pipeline.expire(self._requests_key, STREAM_TTL_S)
         await pipeline.execute()
 
 
@@ -185,12 +187,16 @@ class EngineReplicas:
         hosts = [each.partition(":")[0] for each in full_names]
         self._shared_hosts |= {host for host in hosts if hosts.count(host) > 1}
         names = short_names(full_names, [each.id for each in living], self._shared_hosts)
-        return [self._replica(self._engine, each, name) for each, name in zip(living, names, strict=True)]
+        return [
+            self._found_replica(self._engine, each, name) for each, name in zip(living, names, strict=True)
+        ]
 
     async def has_left(self, key: str) -> bool:
         """Return True if a replica announced its end. False if the engine cannot be reached."""
+        if self._engine is None:
+            return False
         with suppress(StorageError):
-            info = None if self._engine is None else await former_replica(self._engine, key)
+            info = await former_replica(self._engine, key)
             return info is not None and info.is_ending
         return False
 
@@ -199,7 +205,7 @@ class EngineReplicas:
         if self._engine is not None:
             await self._engine.close()
 
-    def _replica(self, engine: Engine, replica: ReplicaInfo, name: str) -> FoundReplica:
+    def _found_replica(self, engine: Engine, replica: ReplicaInfo, name: str) -> FoundReplica:
         core = Welcome(
             mcpdesk=replica.version,
             pid=replica.pid,
@@ -221,7 +227,7 @@ class EngineReplicas:
 def short_names(names: Sequence[str], ids: Sequence[str], shared_hosts: Collection[str]) -> list[str]:
     """Shorten names of the form `HOST:PORT` to `HOST`, except for the hosts in `shared_hosts`.
 
-    If several names are equal then, append the first four digits of the replica's id to each.
+    If several of the shortened names are equal, append the first four digits of the replica's id to each.
     """
     hosts = [name.partition(":")[0] for name in names]
     shorter = [name if host in shared_hosts else host for host, name in zip(hosts, names, strict=True)]
@@ -237,10 +243,10 @@ class AllReplicas:
     shares_state = True
     reports_ended_replicas = True
 
-    def __init__(self, others: EngineReplicas, own_id: str, path: Callable[[], str]) -> None:
-        """`own_id` is the id of this replica. `path` returns the path of its attach socket."""
+    def __init__(self, others: EngineReplicas, own_id: str, socket_path: Callable[[], str]) -> None:
+        """`own_id` is the id of this replica. `socket_path` returns the path of its attach socket."""
         self.title = others.title
-        self._others, self._own_id, self._socket_path = others, own_id, path
+        self._others, self._own_id, self._socket_path = others, own_id, socket_path
         self._last_found: list[FoundReplica] = []
         """Replicas found by the last successful search."""
 

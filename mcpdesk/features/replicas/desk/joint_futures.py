@@ -13,12 +13,13 @@ Result = TypeVar("Result")
 
 
 def all_of(futures: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
-    """Return one future for several futures.
+    """Return a future that is done when all `futures` are done.
 
-    When all have ended, its result is `merge(results)`. If any of them failed, or if `futures` is empty, it
-    has an exception instead.
+    Its result is `merge(results)`. If one of `futures` failed, it has the first exception. If `futures` is
+    empty, it has a ValueError.
     """
-    combined, remaining, lock = promise(), len(futures), threading.Lock()
+    combined, lock = promise(), threading.Lock()
+    remaining = len(futures)
     if not futures:
         combined.set_exception(ValueError("no replica is available"))
 

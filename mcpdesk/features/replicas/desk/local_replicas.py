@@ -13,36 +13,35 @@ from mcpdesk.link.remote import RunningCore, join, running_cores
 class LocalReplicas:
     """Finds the cores on this machine that a person named (implements `ReplicaSource`).
 
-    `look` also finds a core with one of the names that starts later.
+    A matching core may start later: each call of `look` searches again.
     """
 
     shares_state = False
     reports_ended_replicas = False
 
-    def __init__(self, names: Sequence[str], state: str | None = None) -> None:
-        """`names` has names of servers and process ids.
+    def __init__(self, selectors: Sequence[str], state_folder: str | None = None) -> None:
+        """`selectors` has names of servers and process ids.
 
-        `state` is the state folder, "" for the default one, or None to read the environment.
+        `state_folder` is the path of the state folder, "" for the default one, or None to read the
+        environment.
         """
-        self.title = ", ".join(names)
-        self._selectors = names
-        self._state_folder = state
+        self.title = ", ".join(selectors)
+        self._selectors = selectors
+        self._state_folder = state_folder
         self._names: dict[int, str] = {}
         """Display names of the cores, by process id."""
 
     async def look(self) -> list[FoundReplica]:
         """Return the living cores. Raises: OSError."""
         cores = await asyncio.to_thread(running_cores, self._state_folder)
-        self._names = {
-            pid: name for pid, name in self._names.items() if pid in {c.welcome.pid for c in cores}
-        }
-        selected = [(core, name) for core in cores if (name := self._selector(core)) is not None]
-        return [
-            FoundReplica(
-                str(core.welcome.pid), self._name(core, name), core.welcome, partial(join, core.path)
-            )
-            for core, name in selected
-        ]
+        living_pids = {core.welcome.pid for core in cores}
+        self._names = {pid: name for pid, name in self._names.items() if pid in living_pids}
+        replicas = list[FoundReplica]()
+        for core in cores:
+            if (selector := self._selector(core)) is not None:
+                pid, name = str(core.welcome.pid), self._name(core, selector)
+                replicas.append(FoundReplica(pid, name, core.welcome, partial(join, core.path)))
+        return replicas
 
     async def has_left(self, key: str) -> bool:
         """Return False, because a local core leaves no record of why it ended."""
@@ -52,7 +51,7 @@ class LocalReplicas:
         """Do nothing."""
 
     def _selector(self, core: RunningCore) -> str | None:
-        """Return the first given name or process id that a core has, or None if the core has none of them."""
+        """Return the first selector that a core matches, or None if the core matches none."""
         pid = str(core.welcome.pid)
         return next((each for each in self._selectors if each == pid or each in core.welcome.names), None)
 

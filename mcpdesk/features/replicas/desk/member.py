@@ -21,15 +21,15 @@ class Member:
 
     replica: FoundReplica
     copy: CoreCopy
-    following: asyncio.Task[None] | None = None
-    """Task that keeps `copy` up to date, or None while the replica is not connected."""
+    follow_task: asyncio.Task[None] | None = None
+    """Task that keeps `copy` up to date, or None while the desk is not connected to the replica."""
     is_paused: bool = False
     """True if the link disconnected from the replica because the link has no viewers."""
     is_refused: bool = False
     """True if the replica sent invalid data."""
     has_left: bool = False
     """True if the replica shut down normally."""
-    ended: float = 0.0
+    ended_at: float = 0.0
     """Monotonic time of the last disconnection."""
 
     @property
@@ -42,15 +42,15 @@ class Member:
         """State that is shown for the replica."""
         view = self.copy.view()
         if view.gone:
-            is_alarm = not self.has_left and time.monotonic() - self.ended < ALARM_S
+            is_alarm = not self.has_left and time.monotonic() - self.ended_at < ALARM_S
             return ShownCoreState.GONE if is_alarm else ShownCoreState.ENDED
         return ShownCoreState.SILENT if view.silent_s else ShownCoreState.LIVING
 
     def has(self, server: str) -> bool:
-        """Return True if the replica has a server of that name."""
+        """Return True if the replica has a server of this name."""
         return any(each.name == server for each in self.copy.view().servers)
 
     def cancel(self) -> None:
         """Stop following the replica."""
-        if self.following is not None:
-            self.following.cancel()
+        if self.follow_task is not None:
+            self.follow_task.cancel()

@@ -14,8 +14,8 @@ from mcpdesk.inbox.question import Question
 class QuestionNumbers:
     """Merges the questions of all replicas. A question keeps the number under which it was first shown.
 
-    Otherwise its number could change while a person answers it, because the copy of a question on another
-    replica may arrive before the question itself. May be used on any thread.
+    Without this class, the number could change while a person answers the question, because the copy of a
+    question on another replica may arrive before the question itself. May be used on any thread.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,16 @@ class QuestionNumbers:
     def merged(self, own: Iterable[Question], copies: Iterable[Question]) -> tuple[Question, ...]:
         """Merge questions as `merged_questions` does, with stable numbers."""
         with self._lock:
-            questions = {one.origin or one.id: one for one in merged_questions(own, copies)}
+            questions = {each.origin or each.id: each for each in merged_questions(own, copies)}
             self._shown_numbers = {
-                key: self._shown_numbers.get(key, one.id) for key, one in questions.items()
+                key: self._shown_numbers.get(key, question.id) for key, question in questions.items()
             }
-            self._replica_numbers = {self._shown_numbers[key]: one.id for key, one in questions.items()}
-            return tuple(structs.replace(one, id=self._shown_numbers[key]) for key, one in questions.items())
+            self._replica_numbers = {
+                self._shown_numbers[key]: question.id for key, question in questions.items()
+            }
+            return tuple(
+                structs.replace(question, id=self._shown_numbers[key]) for key, question in questions.items()
+            )
 
     def replica_number(self, number: int) -> int:
         """Return the number of a question at the replica where it must be answered.

@@ -38,7 +38,7 @@ class SourceMask:
                 return replace(
                     message,
                     frames=tuple(map(_masked_frame, message.frames)),
-                    notes={number: self._note(note) for number, note in message.notes.items()},
+                    notes={number: self._masked_note(note) for number, note in message.notes.items()},
                     marks=tuple(map(_masked_mark, message.marks)),
                     remarks=tuple(map(_masked_remark, message.remarks)),
                 )
@@ -63,7 +63,7 @@ class SourceMask:
                 return replace(message, outcome=masked_outcome)
         return message
 
-    def _note(self, note: HttpNote) -> HttpNote:
+    def _masked_note(self, note: HttpNote) -> HttpNote:
         return HttpNote(mask_text(note.line), mask_headers(note.headers, self._headers))
 
 
@@ -71,8 +71,8 @@ def _masked_frame(frame: Frame) -> Frame:
     data = _masked_bytes(frame.data)
     if data == frame.data:
         return frame
-    is_whole = len(frame.data) == frame.size
-    return replace(frame, data=data, size=len(data) if is_whole else frame.size, end=_masked_bytes(frame.end))
+    is_complete = len(frame.data) == frame.size
+    return replace(frame, data=data, size=len(data) if is_complete else frame.size, end=_masked_bytes(frame.end))
 
 
 def _masked_mark(mark: HeldMark) -> HeldMark:

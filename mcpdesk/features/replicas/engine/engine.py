@@ -46,8 +46,6 @@ CERTIFICATE_REQUIRED = re.compile(r"certificate[ _]required", re.IGNORECASE)
 MEMORY_FULL = re.compile(r"\bOOM\b|command not allowed when used memory")
 CERTIFICATE_HINT = "ssl_certfile=FILE and ssl_keyfile=FILE in the URL name it"
 MISSING_REDIS = "redis-py is not installed: pip install 'mcpdesk[redis]'"
-
-
 DURATION_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0)
 """Upper bounds in seconds of the histogram of command durations. The last range has no upper bound."""
 PROBE_KEY_TTL_S: Final = 60
@@ -67,11 +65,9 @@ class EngineRefusal(StrEnum):
     OTHER = "other"
 
 
-ABSENCES: Final = frozenset({EngineRefusal.AWAY, EngineRefusal.TIMEOUT, EngineRefusal.DENIED})
+GENERAL_REFUSALS: Final = frozenset({EngineRefusal.AWAY, EngineRefusal.TIMEOUT, EngineRefusal.DENIED})
 """Reasons that apply to all commands, and not only to one command."""
-
-
-TEMPORARY_REFUSALS: Final = ABSENCES - {EngineRefusal.DENIED}
+TEMPORARY_REFUSALS: Final = GENERAL_REFUSALS - {EngineRefusal.DENIED}
 """Reasons that may be temporary."""
 
 
@@ -94,12 +90,12 @@ class EngineStatus(Struct, frozen=True):
     reason: str
     """Reason in words, or "" if `refusal` is None."""
     since: float
-    """Unix time in seconds of the latest change of `is_up` or `is_writable`, but not of only the reason."""
+    """Unix time in seconds of the latest change of `is_up` or `is_writable`."""
 
     @property
     def is_up(self) -> bool:
         """True if the engine answers."""
-        return self.refusal not in ABSENCES
+        return self.refusal not in GENERAL_REFUSALS
 
     @property
     def is_writable(self) -> bool:
@@ -112,10 +108,14 @@ class EngineFigures:
 
     def __init__(self) -> None:
         self.refused: Counter[EngineRefusal] = Counter()
-        """Requests that failed, including those not sent because the engine was known to be unreachable."""
+        """Number of failed requests, by reason.
+
+        It includes requests that were not sent because the engine was known to be unreachable.
+        """
         self.counts = [0] * (len(DURATION_BOUNDS_S) + 1)
         """Number of requests sent, by duration range."""
         self.total_s = 0.0
+        """Total duration in seconds of the requests sent."""
 
     def add(self, seconds: float) -> None:
         """Count a request that was sent."""
@@ -146,8 +146,8 @@ class Engine:
         self._has_certificate = "ssl_certfile=" in url
         self.name = name
         self.on_available: list[Callable[[], object]] = []
-        """Functions that are called each time the engine can be used again after it was unreachable or
-        refused writes."""
+        """Functions that are called when the engine is usable again after it was unreachable or refused
+        writes."""
         self.figures = EngineFigures()
         self.is_patient = True
         """True if scripts wait up to `OUTAGE_WAIT_S` for an engine that is unreachable."""
@@ -157,9 +157,9 @@ class Engine:
         self._readers = connect(url, READ_BLOCK_MS / 1000 + 4 * COMMAND_TIMEOUT_S)
         self._scripts: dict[str, Any] = {}
         self._status = EngineStatus(None, "", time.time())
-        self._is_back = asyncio.Event()
+        self._up_event = asyncio.Event()
         """Set while the engine answers."""
-        self._is_back.set()
+        self._up_event.set()
         self.clock_skew_s = 0.0
         """Seconds by which the engine's clock is ahead of this machine's clock."""
         self._running: set[asyncio.Future[None]] = set()
@@ -183,7 +183,7 @@ class Engine:
         return time.time() + self.clock_skew_s
 
     async def start(self) -> None:
-        """Start to check regularly whether the engine answers. It need not be reachable yet."""
+        """Start to check regularly whether the engine answers. The engine need not be reachable yet."""
         await self._check()
         self._watch_task = asyncio.create_task(self._watch())
 
@@ -202,7 +202,7 @@ class Engine:
     async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Return the result of `work(client)`, which runs commands.
 
-        Raises: EngineUnavailable. While the engine is unreachable, it is raised at once.
+        Raises: EngineUnavailable, without an attempt if the engine is known to be unreachable.
         """
         status = self._status
         if status.refusal is not None and not status.is_up:
@@ -218,10 +218,9 @@ class Engine:
             self.figures.add(time.perf_counter() - began)
 
     async def script(self, source: str, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
-        """Run a Lua script, which must be idempotent. If the engine is unreachable, wait up to
-        `OUTAGE_WAIT_S` for it.
+        """Run a Lua script, which must be idempotent. Return its result.
 
-        Raises: EngineUnavailable.
+        If the engine is unreachable, wait for it up to `OUTAGE_WAIT_S`. Raises: EngineUnavailable.
         """
         prepared = self._scripts.get(source)
         if prepared is None:
@@ -236,11 +235,14 @@ class Engine:
         return await self.run(call)
 
     async def _wait_until_back(self) -> bool:
-        """Wait until the engine answers again, at most until it has been unreachable for `OUTAGE_WAIT_S`."""
+        """Wait until the engine answers again or has been unreachable for `OUTAGE_WAIT_S`.
+
+        Return True if the engine answers.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._status.since + OUTAGE_WAIT_S - time.time()):
-                await self._is_back.wait()
-        return self._is_back.is_set()
+                await self._up_event.wait()
+        return self._up_event.is_set()
 
     async def read_stream(self, key: str, after: str) -> list[tuple[str, dict[bytes, bytes]]]:
         """Return the entries of a stream after an id.
@@ -265,11 +267,14 @@ class Engine:
         reply = await self._attempt(read, self._readers)
         return {
             key.decode(): [(identifier.decode(), fields) for identifier, fields in entries]
-            for key, entries in _streams(reply)
+            for key, entries in _stream_entries(reply)
         }
 
     async def entries(self, key: str, after: str, last: str = "+") -> list[tuple[str, dict[bytes, bytes]]]:
-        """Return existing entries of a stream after an id. Raises: EngineUnavailable."""
+        """Return existing entries of a stream after the id `after`, up to the id `last`.
+
+        Raises: EngineUnavailable.
+        """
         reply = await self.run(lambda client: client.xrange(key, f"({after}", last))
         return [(identifier.decode(), fields) for identifier, fields in reply]
 
@@ -279,30 +284,30 @@ class Engine:
 
         if self._is_closed:
             raise self._unavailable("it is closed", EngineRefusal.AWAY)
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._running.add(ended)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._running.add(done)
         try:
             result = await _cancellable(work(client))
             self._has_answered = True
             return result
         except (RedisError, OSError, TimeoutError) as error:
-            reason = _reason(error)
-            if self._is_encrypted and not self._has_answered and _is_closed(error):
-                reason = self._closed_after_handshake()
+            reason = _error_reason(error)
+            if self._is_encrypted and not self._has_answered and _is_early_close(error):
+                reason = self._early_close_reason()
             refusal = _refusal(error)
-            if refusal in ABSENCES:
+            if refusal in GENERAL_REFUSALS:
                 self._set_status(EngineStatus(refusal, reason, time.time()))
             raise self._unavailable(reason, refusal) from error
         finally:
-            self._running.discard(ended)
-            ended.set_result(None)
+            self._running.discard(done)
+            done.set_result(None)
 
     @property
     def _is_encrypted(self) -> bool:
         return self.display_url.startswith("rediss")
 
-    def _closed_after_handshake(self) -> str:
-        """Return the error text for a connection that the server closed before it answered the first command.
+    def _early_close_reason(self) -> str:
+        """Return the reason for an error if the server closed the connection before it answered a command.
 
         In TLS 1.3 a server rejects a client's certificate after the handshake. If the server then resets the
         connection, its alert with the reason may be lost.
@@ -329,17 +334,20 @@ class Engine:
             self._set_status(await self._probe() if self._probes else EngineStatus(None, "", time.time()))
 
     async def _probe(self) -> EngineStatus:
-        """Write a small key. Raises: EngineUnavailable while the engine is unreachable."""
+        """Write a small key to check whether the engine accepts writes. Return the resulting status.
+
+        Raises: EngineUnavailable if the engine is unreachable.
+        """
         key = self.key("probe")
         try:
             await self._attempt(lambda client: client.set(key, b"", ex=PROBE_KEY_TTL_S), self._commands)
         except EngineUnavailable as error:
-            if error.refusal in ABSENCES:
+            if error.refusal in GENERAL_REFUSALS:
                 raise
             if error.refusal is EngineRefusal.READ_ONLY:
                 # The host name may now resolve to a new primary. Only new connections reach it.
                 await disconnect_idle(self._commands)
-            return EngineStatus(error.refusal, _reason(error.__cause__ or error), time.time())
+            return EngineStatus(error.refusal, _error_reason(error.__cause__ or error), time.time())
         return EngineStatus(None, "", time.time())
 
     def _set_status(self, status: EngineStatus) -> None:
@@ -350,9 +358,9 @@ class Engine:
             return
         self._status = status
         if status.is_up:
-            self._is_back.set()
+            self._up_event.set()
         else:
-            self._is_back.clear()
+            self._up_event.clear()
         if not status.is_up:
             self._report(f"{self.display_url} is away: {status.reason}")
         elif not status.is_writable:
@@ -401,7 +409,7 @@ def connect(url: str, timeout_s: float) -> Client:
         _check_files(url)
         scheme = url.partition("://")[0]
         if scheme.endswith("+sentinel"):
-            return _by_sentinel(url, options)
+            return _sentinel_client(url, options)
         if scheme.endswith("+cluster"):
             from redis.asyncio.cluster import RedisCluster
 
@@ -465,8 +473,8 @@ def _redis_errors() -> tuple[type[Exception], ...]:
     return (RedisError,)
 
 
-def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
-    """Return a client that asks the sentinels in a URL for the primary. Raises: ValueError."""
+def _sentinel_client(url: str, options: dict[str, Any]) -> Client:
+    """Return a client that asks the sentinels in a URL for the address of the primary. Raises: ValueError."""
     from redis.asyncio import sentinel
 
     parts = urlsplit(url)
@@ -475,8 +483,10 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
     if not service:
         raise ValueError("missing service name: redis+sentinel://HOST:PORT/SERVICE")
     user, _, password = account.partition(":")
-    parsed_hosts = [each.rpartition(":") for each in hosts.split(",")]
-    addresses = [(host or port, int(port) if host else 26379) for host, _, port in parsed_hosts]
+    addresses = list[tuple[str, int]]()
+    for address in hosts.split(","):
+        host, separator, port = address.rpartition(":")
+        addresses.append((host, int(port)) if separator else (address, 26379))
     master_options: dict[str, Any] = dict(parse_qsl(parts.query))
     if parts.scheme.startswith("rediss"):
         options = options | {
@@ -491,7 +501,7 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
     return sentinel_class(addresses, sentinel_kwargs=options).master_for(service, **options, **master_options)
 
 
-def _streams(reply: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]:
+def _stream_entries(reply: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]:
     """Return the streams that have entries in a reply to XREAD. The reply is a list or, with RESP3, a
     mapping.
     """
@@ -522,7 +532,7 @@ def _refusal(error: BaseException) -> EngineRefusal:
     return EngineRefusal.AWAY
 
 
-def _is_closed(error: Exception) -> bool:
+def _is_early_close(error: Exception) -> bool:
     """Return True if the error means that an established connection was closed before the reply."""
     from redis import exceptions
 
@@ -531,7 +541,7 @@ def _is_closed(error: Exception) -> bool:
     return is_lost and not isinstance(error, refusals) and not CONNECT_FAILURE.search(str(error))
 
 
-def _reason(error: BaseException) -> str:
+def _error_reason(error: BaseException) -> str:
     """Return the text of an error, as a sentence about the engine without its URL."""
     from redis import exceptions
 

@@ -25,13 +25,13 @@ T = TypeVar("T")
 MAX_BYTES = 16 << 20
 """Maximum size in bytes of the state of one server."""
 MAX_ATTEMPTS = 50
-"""Maximum number of attempts if other replicas change the state at the same time."""
+"""Maximum number of attempts to change a state that other replicas change at the same time."""
 PAGE_BYTES = 1024
 WRITTEN_TTL_S = 600
-"""Seconds for which the engine remembers a replica's last write. A script that must be repeated is repeated
-much sooner.
-"""
+"""Seconds for which the engine stores the id of a replica's last write.
 
+This is much longer than the time until a script whose reply was lost runs again.
+"""
 STATE_CHANGED = "state"
 """Kind of the events that announce a changed state."""
 STORE = f"""
@@ -94,9 +94,9 @@ class EngineDatabase:
         if self._is_closed:
             raise self._closed_error()
         # If the caller is cancelled, the work continues, so that a load or store is never interrupted.
-        running = asyncio.create_task(self._run(work))
-        running.add_done_callback(_retrieve_exception)
-        return await asyncio.shield(running)
+        task = asyncio.create_task(self._run(work))
+        task.add_done_callback(_retrieve_exception)
+        return await asyncio.shield(task)
 
     def close(self) -> None:
         """Discard the copy in memory. May be called twice."""
@@ -125,8 +125,9 @@ class EngineDatabase:
         return StorageError(f"{self.label} is closed: the server stops")
 
     async def _store(self, version: int, image: bytes) -> bool:
-        """Store the changed database unless the engine has a newer version than `version`. Return True if it
-        was stored.
+        """Store the changed database, unless the engine has a newer version than `version`.
+
+        Return True if it was stored. Raises: StorageError if it is too large.
         """
         if len(image) > MAX_BYTES:
             self._version = -1
@@ -141,9 +142,10 @@ class EngineDatabase:
         return True
 
     def _transact(self, version: int, data: bytes | None, work: Work[T]) -> tuple[T, bytes | None]:
-        """Run `work` on a version. `data` is None if the copy in memory already has this version.
+        """Run `work` as a transaction on `version` of the database. Runs on the thread of the copy.
 
-        Return the result of `work`, and the changed database (None if it did not change).
+        `data` is the database, or None if the copy in memory already has this version. Return the result of
+        `work`, and the changed database, or None if it did not change.
         """
         if version != self._version or self._connection is None:
             self._open(data or b"")
@@ -161,6 +163,7 @@ class EngineDatabase:
         return result, connection.serialize() if is_changed else None
 
     def _open(self, data: bytes) -> None:
+        """Replace the copy in memory with a stored database. Raises: StorageError."""
         self._discard_copy()
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         try:
@@ -191,7 +194,7 @@ class EngineDatabase:
             self._connection = None
 
 
-def _retrieve_exception(running: asyncio.Task[Any]) -> None:
-    """Retrieve the exception of work whose caller was cancelled, so that asyncio does not log it."""
-    if not running.cancelled():
-        running.exception()
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of a task whose caller was cancelled, so that asyncio does not log it."""
+    if not task.cancelled():
+        task.exception()

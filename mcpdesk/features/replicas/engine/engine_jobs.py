@@ -29,23 +29,24 @@ WRITE = """
 local now = redis.call('TIME')
 redis.call('ZADD', KEYS[1], 'GT', now[1] + now[2] / 1000000 + ARGV[2], ARGV[1])
 local refused = {}
-for at = 4, #KEYS, 2 do
-  local key, from = KEYS[at], 4 + (at - 4) * 3
-  local id, fence, over = ARGV[from], ARGV[from + 1], ARGV[from + 2]
-  local holder, known, ended = unpack(redis.call('HMGET', key, 'holder', 'fence', 'over'))
-  if known and (tonumber(known) > tonumber(fence) or (known == fence and holder ~= ARGV[1])) then
+for i = 4, #KEYS, 2 do
+  local key, first = KEYS[i], 4 + (i - 4) * 3
+  local id, fence, over = ARGV[first], ARGV[first + 1], ARGV[first + 2]
+  local holder, stored_fence, was_over = unpack(redis.call('HMGET', key, 'holder', 'fence', 'over'))
+  if stored_fence and (tonumber(stored_fence) > tonumber(fence)
+                       or (stored_fence == fence and holder ~= ARGV[1])) then
     table.insert(refused, id)
-  elseif not (known == fence and ended == '1' and over == '0') then
+  elseif not (stored_fence == fence and was_over == '1' and over == '0') then
     redis.call('HSET', key, 'server', ARGV[3], 'holder', ARGV[1], 'fence', fence, 'over', over,
-               'record', ARGV[from + 5])
-    redis.call('EXPIRE', key, ARGV[from + 3])
+               'record', ARGV[first + 5])
+    redis.call('EXPIRE', key, ARGV[first + 3])
     if over == '1' then redis.call('SREM', KEYS[3], id)
     else
       redis.call('SADD', KEYS[3], id)
       redis.call('SADD', KEYS[2], ARGV[1])
     end
-    redis.call('ZADD', KEYS[at + 1], ARGV[from + 4], id)
-    redis.call('EXPIRE', KEYS[at + 1], ARGV[4 + (#KEYS - 3) * 3])
+    redis.call('ZADD', KEYS[i + 1], ARGV[first + 4], id)
+    redis.call('EXPIRE', KEYS[i + 1], ARGV[4 + (#KEYS - 3) * 3])
   end
 end
 return refused
@@ -55,13 +56,13 @@ return refused
 Jobs that another replica has taken over are skipped.
 
 KEYS: leases, holders, unfinished jobs of the writer, and for each record the keys of the job and of its
-owner's list. ARGV: replica, seconds of the lease, server, the six `_arguments` of each record, and seconds
-until an owner's list expires. The script returns the ids of the skipped jobs.
+owner's list. ARGV: replica, seconds of the lease, server, the six `_record_arguments` of each record, and
+seconds until an owner's list expires. The script returns the ids of the skipped jobs.
 """
 REMOVE = """
-for at = 2, #KEYS do
-  if redis.call('HGET', KEYS[at], 'holder') == ARGV[1] then redis.call('DEL', KEYS[at]) end
-  redis.call('SREM', KEYS[1], ARGV[at])
+for i = 2, #KEYS do
+  if redis.call('HGET', KEYS[i], 'holder') == ARGV[1] then redis.call('DEL', KEYS[i]) end
+  redis.call('SREM', KEYS[1], ARGV[i])
 end
 """
 """Script that deletes the records of jobs, except those that another replica has taken over."""
@@ -85,8 +86,9 @@ return {tostring(fence + 1), record}
 """
 """Script that takes over one job of a replica whose lease has expired.
 
-It also reclaims a job of the calling replica. The fourth argument identifies the claim, so that a repeated
-script returns the same result.
+It also reclaims a job of the calling replica. KEYS: job, leases, unfinished jobs of the earlier holder and of
+the calling replica, holders. ARGV: earlier holder, calling replica, job id, and an id of the claim, because a
+repeated script must return the same result.
 """
 LIVING_HOLDER = """
 local holder, now = redis.call('HGET', KEYS[1], 'holder'), redis.call('TIME')
@@ -140,7 +142,7 @@ class EngineJobTable:
             keys = [self._leases, self._holders, self._running_key(self._replica)]
             for row in batch:
                 keys += [self._job_key(row.id), self._owner_key(row.record.owner)]
-            values = [value for row in batch for value in _arguments(row)]
+            values = [value for row in batch for value in _record_arguments(row)]
             arguments = [self._replica, self._lease_s, self._server, *values, MAX_AGE_S]
             refused_ids |= {each.decode() for each in await self._engine.script(WRITE, keys, arguments)}
         if deleted:
@@ -151,8 +153,8 @@ class EngineJobTable:
     async def rows(self, owner: str) -> list[JobRow]:
         """Implements `JobTable.rows`."""
         index = self._owner_key(owner)
-        ids = await self._engine.run(lambda client: client.zrange(index, -MAX_LISTED_RECORDS, -1))
-        identifiers = [each.decode() for each in ids]
+        encoded_ids = await self._engine.run(lambda client: client.zrange(index, -MAX_LISTED_RECORDS, -1))
+        identifiers = [each.decode() for each in encoded_ids]
         rows = await self.find(identifiers) if identifiers else []
         expired_ids = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
         if expired_ids:
@@ -184,13 +186,16 @@ class EngineJobTable:
     async def _claim_jobs_of(self, holder: str) -> list[JobRow]:
         """Take over unfinished jobs of a replica, at most `MAX_CLAIMED_JOBS`."""
         key = self._running_key(holder)
-        ids = await self._engine.run(lambda client: client.srandmember(key, MAX_CLAIMED_JOBS))
-        rows = [await self._claim_job(each.decode(), holder) for each in ids]
+        encoded_ids = await self._engine.run(lambda client: client.srandmember(key, MAX_CLAIMED_JOBS))
+        rows = [await self._claim_job(each.decode(), holder) for each in encoded_ids]
         await self._engine.script(FORGET_HOLDER, [key, self._holders], [holder])
         return [row for row in rows if row is not None]
 
     async def _claim_job(self, identifier: str, holder: str) -> JobRow | None:
-        """Take over one job of a replica. None if its lease is valid or the job has ended or moved."""
+        """Take over one job of a replica, and return it.
+
+        None if the lease of the replica is valid, or if the job has ended or moved.
+        """
         keys = [
             self._job_key(identifier),
             self._leases,
@@ -237,8 +242,12 @@ def _row(identifier: str, fields: Sequence[bytes | None]) -> JobRow | None:
     return JobRow(identifier, holder.decode(), replace(record, fence=int(fence)))
 
 
-def _arguments(row: JobRow) -> list[Any]:
-    """Return the arguments of the script `WRITE` for one record."""
+def _record_arguments(row: JobRow) -> list[Any]:
+    """Return the arguments of the script `WRITE` for one record.
+
+    They are the id, the fence, 1 if the job is over or 0, seconds until the record expires, the time of
+    creation, and the encoded record.
+    """
     record = row.record
     ttl_s = MAX_AGE_S
     if record.ttl_s is not None and (row.is_over or record.is_task):

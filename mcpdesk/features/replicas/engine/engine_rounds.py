@@ -1,4 +1,4 @@
-"""Rounds of operations in the engine, so that a repeated request does not run a handler twice.
+"""Rounds of operations, stored in the engine, so that a repeated request does not run a handler twice.
 
 If the handler of an operation asks the client questions, the client sends several requests for the operation.
 Each of these requests is a round. A replica must claim a round before it runs the handler. If this replica

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any
 
-from mcpdesk.features.replicas.engine.engine import ABSENCES, Engine, EngineUnavailable
+from mcpdesk.features.replicas.engine.engine import GENERAL_REFUSALS, Engine, EngineUnavailable
 from mcpdesk.protocol.event_store import Carrier, EventPosition, ResumableStream, numbered_event
 
 BLOCK_MS = 100
@@ -45,21 +45,21 @@ EVENT, OVER, CUT = b"event", b"over", b"cut"
 stream that may be incomplete."""
 
 WRITE = """
-local key, ttl, first, finish = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local key, ttl, first, end_field = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local function newest()
-  local found = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
-  if not found then return -1, '' end
-  local number, part = string.match(found[1], '(%d+)-(%d+)')
+  local entry = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
+  if not entry then return -1, '' end
+  local number, part = string.match(entry[1], '(%d+)-(%d+)')
   return tonumber(number), part
 end
 local last, part = newest()
 if part ~= '1' then
-  for at = 5, #ARGV, 2 do
-    if tonumber(ARGV[at]) > last then redis.call('XADD', key, ARGV[at] .. '-0', 'event', ARGV[at + 1]) end
+  for i = 5, #ARGV, 2 do
+    if tonumber(ARGV[i]) > last then redis.call('XADD', key, ARGV[i] .. '-0', 'event', ARGV[i + 1]) end
   end
   last = newest()
-  if finish ~= '' then
-    redis.call('XADD', key, string.format('%d-1', math.max(last, tonumber(ARGV[4]))), finish, '')
+  if end_field ~= '' then
+    redis.call('XADD', key, string.format('%d-1', math.max(last, tonumber(ARGV[4]))), end_field, '')
   end
 end
 redis.call('XTRIM', key, 'MINID', first .. '-0')
@@ -67,7 +67,8 @@ redis.call('EXPIRE', key, ttl)
 """
 """Script that writes new events of a stream, and the end of the stream if it has ended.
 
-Events before number `first` are trimmed.
+Events before number `first` are trimmed. ARGV: seconds until the stream expires, number of the first event to
+keep, `OVER`, `CUT` or an empty string, number of the last event, and the number and data of each event.
 """
 
 log = logging.getLogger(__name__)
@@ -81,34 +82,34 @@ class EngineStreams:
 
     def __init__(self, engine: Engine, ttl_s: float) -> None:
         self._engine, self._ttl_s = engine, int(ttl_s)
-        self._changed: dict[tuple[str, int], ResumableStream[Any]] = {}
+        self._changed_streams: dict[tuple[str, int], ResumableStream[Any]] = {}
         """Streams of this replica with unwritten data, by session and stream number."""
-        self._unknown: dict[tuple[str, int], int] = {}
+        self._unknown_streams: dict[tuple[str, int], int] = {}
         """Streams that other replicas requested but this replica does not have, by session and stream number.
 
         The value is the number of the last event that the client has received.
         """
         self._keys_to_delete: set[str] = set()
         """Keys of streams that must be deleted from the engine."""
-        self._followed: dict[str, _Follower] = {}
-        """Streams of other replicas that clients of this replica read, by key."""
+        self._followers: dict[str, _Follower] = {}
+        """Clients' connections to streams of other replicas, by key of the stream."""
         self._write_task: asyncio.Task[None] | None = None
         self._read_task: asyncio.Task[None] | None = None
 
     def write_soon(self, session: str, stream: ResumableStream[Any]) -> None:
         """Schedule a write of a stream's events that are not in the engine yet."""
-        self._changed[session, stream.number] = stream
+        self._changed_streams[session, stream.number] = stream
         self._write_soon()
 
     def deny_soon(self, session: str, number: int, after: int) -> None:
         """Schedule a `CUT` entry after event `after` of a stream that this replica does not have."""
-        self._unknown[session, number] = after
+        self._unknown_streams[session, number] = after
         self._write_soon()
 
     def remove_soon(self, session: str, numbers: Collection[int]) -> None:
         """Schedule the deletion of the streams of a session that has ended."""
         for number in numbers:
-            self._changed.pop((session, number), None)
+            self._changed_streams.pop((session, number), None)
         self._keys_to_delete |= {self._key(session, number) for number in numbers}
         if self._keys_to_delete:
             self._write_soon()
@@ -136,7 +137,7 @@ class EngineStreams:
         """
         key = self._key(session, position.stream)
         return EngineStream(
-            self._followed,
+            self._followers,
             self._read_soon,
             key,
             position,
@@ -149,8 +150,8 @@ class EngineStreams:
     def disconnect(self, session: str) -> None:
         """Close connections of this replica that read streams of a session of another replica."""
         prefix = self._key(session, 0)[:-1]
-        for key in [each for each in self._followed if each.startswith(prefix)]:
-            self._followed.pop(key).disconnect()
+        for key in [each for each in self._followers if each.startswith(prefix)]:
+            self._followers.pop(key).disconnect()
 
     async def close(self) -> None:
         """Write pending data and stop reading."""
@@ -170,7 +171,7 @@ class EngineStreams:
             self._write_task = asyncio.get_running_loop().create_task(self._write_all())
 
     async def _write_all(self) -> None:
-        while self._changed or self._unknown or self._keys_to_delete:
+        while self._changed_streams or self._unknown_streams or self._keys_to_delete:
             try:
                 await self._write_some()
             except EngineUnavailable as error:
@@ -184,14 +185,14 @@ class EngineStreams:
         write failed.
         """
         last_error: EngineUnavailable | None = None
-        unknown = [partial(self._write_unknown, stream) for stream in self._unknown]
-        changed = [partial(self._write_changed, stream) for stream in self._changed]
+        unknown = [partial(self._write_unknown, key) for key in self._unknown_streams]
+        changed = [partial(self._write_changed, key) for key in self._changed_streams]
         writes: list[Callable[[], Awaitable[None]]] = [self._delete_streams, *unknown, *changed]
         for write in writes:
             try:
                 await write()
             except EngineUnavailable as error:
-                if error.refusal in ABSENCES:
+                if error.refusal in GENERAL_REFUSALS:
                     raise
                 last_error = error
         if last_error is not None:
@@ -203,24 +204,24 @@ class EngineStreams:
             await self._engine.run(lambda client: client.delete(*keys))
             self._keys_to_delete -= keys
 
-    async def _write_unknown(self, stream: tuple[str, int]) -> None:
+    async def _write_unknown(self, key: tuple[str, int]) -> None:
         """Write a `CUT` entry for a stream that this replica does not have. Raises: EngineUnavailable."""
-        after = self._unknown.pop(stream)
+        after = self._unknown_streams.pop(key)
         try:
-            await self._engine.script(WRITE, [self._key(*stream)], [self._ttl_s, 0, CUT, after])
+            await self._engine.script(WRITE, [self._key(*key)], [self._ttl_s, 0, CUT, after])
         except BaseException:
-            self._unknown.setdefault(stream, after)
+            self._unknown_streams.setdefault(key, after)
             raise
 
     async def _write_changed(self, key: tuple[str, int]) -> None:
         """Write a changed stream unless it was removed. Raises: EngineUnavailable."""
-        if (stream := self._changed.pop(key, None)) is None:
+        if (stream := self._changed_streams.pop(key, None)) is None:
             return
         try:
             await self._write(self._key(*key), stream)
         except BaseException:
             if self._key(*key) not in self._keys_to_delete:
-                self._changed.setdefault(key, stream)
+                self._changed_streams.setdefault(key, stream)
             raise
 
     async def _write(self, key: str, stream: ResumableStream[Any]) -> None:
@@ -228,13 +229,13 @@ class EngineStreams:
         if stream.is_over and not stream.events:
             await self._engine.run(lambda client: client.delete(key))
             return
-        events = [(number, piece) for number, piece in stream.events if number > stream.archived]
+        events = [(number, data) for number, data in stream.events if number > stream.archived]
         end_field = OVER if stream.is_over else b""
         first = stream.events[0][0] if stream.events else stream.last + 1
-        too_large = next((i for i, (_, piece) in enumerate(events) if len(piece) > MAX_EVENT_BYTES), None)
-        if too_large is not None:
-            events, end_field = events[:too_large], CUT
-        arguments = [part for event in events for part in event]
+        too_large_index = next((i for i, (_, data) in enumerate(events) if len(data) > MAX_EVENT_BYTES), None)
+        if too_large_index is not None:
+            events, end_field = events[:too_large_index], CUT
+        arguments = [argument for event in events for argument in event]
         last_number = events[-1][0] if events else max(stream.archived, first - 1)
         await self._engine.script(WRITE, [key], [self._ttl_s, first, end_field, last_number, *arguments])
         stream.archived = max(stream.archived, last_number)
@@ -244,37 +245,39 @@ class EngineStreams:
             self._read_task = asyncio.get_running_loop().create_task(self._read_all())
 
     async def _read_all(self) -> None:
-        """Send new events of the followed streams to their clients, until no stream is followed."""
-        while followed := dict(self._followed):
-            ownerless = {key for key, each in followed.items() if not each.is_held()}
+        """Send new events of other replicas' streams to the followers, until there are no followers."""
+        while followers := dict(self._followers):
+            # Read before the streams: if an owner ends during the read, its last events are still read.
+            ownerless_keys = {key for key, follower in followers.items() if not follower.is_held()}
             try:
-                after = {key: each.position for key, each in followed.items()}
+                after = {key: follower.position for key, follower in followers.items()}
                 streams = await self._engine.read_streams(after, BLOCK_MS, MAX_READ_EVENTS, READ_TIMEOUT_S)
             except EngineUnavailable as error:
                 log.info("streams of other machines cannot be resumed: %s", error)
-                for key, each in followed.items():
-                    self._drop(key, each)
+                for key, follower in followers.items():
+                    self._drop(key, follower)
                 continue
-            for key, each in followed.items():
-                if self._followed.get(key) is not each:
+            for key, follower in followers.items():
+                if self._followers.get(key) is not follower:
                     continue  # the client of the stream has disconnected or resumed again in the meantime
                 entries = streams.get(key, [])
-                is_over = each.deliver(entries)
-                each.request_again(bool(entries))
-                if not entries and key in ownerless:
-                    each.report_lost()
+                is_over = follower.deliver(entries)
+                follower.request_again(bool(entries))
+                if not entries and key in ownerless_keys:
+                    follower.report_lost()
                     is_over = True
                 if is_over:
-                    self._drop(key, each)
+                    self._drop(key, follower)
 
     def _drop(self, key: str, follower: _Follower) -> None:
-        if self._followed.get(key) is follower:
-            del self._followed[key]
+        """Remove and disconnect a follower, unless another one has replaced it."""
+        if self._followers.get(key) is follower:
+            del self._followers[key]
             follower.disconnect()
 
 
 class _Follower:
-    """Client's connection that receives a stream of another replica, and its position in the stream."""
+    """Connection of a client that receives a stream of another replica, and its position in the stream."""
 
     def __init__(
         self, stream: EngineStream, live: Carrier, disconnect: Callable[[], object], after: int
@@ -283,7 +286,7 @@ class _Follower:
         self.position = f"{after}-0"
         self.is_held = stream.is_held
         self._stream = stream
-        self._last = after
+        self._last_number = after
         self._wait_s = RETRY_S
         self._requested_at = time.monotonic()
 
@@ -307,14 +310,14 @@ class _Follower:
                     self.report_lost()
                 return True
             self.live.put(fields[EVENT])
-            self._last = int(self.position.partition("-")[0])
+            self._last_number = int(self.position.partition("-")[0])
         return False
 
     def report_lost(self) -> None:
         """Send the client the message that the remaining events are lost."""
         position = self._stream.position
         self.live.put(
-            numbered_event(position.stream, self._last + 1, position.mark, self._stream.lost_message)
+            numbered_event(position.stream, self._last_number + 1, position.mark, self._stream.lost_message)
         )
 
 
@@ -323,7 +326,7 @@ class EngineStream:
 
     def __init__(
         self,
-        followed: dict[str, _Follower],
+        followers: dict[str, _Follower],
         read_soon: Callable[[], None],
         key: str,
         position: EventPosition,
@@ -332,32 +335,29 @@ class EngineStream:
         request: Callable[[], object],
         sends_priming_event: bool,
     ) -> None:
-        """`followed` has the streams of other replicas that clients of this replica read.
+        """`followers` has the clients' connections to streams of other replicas, by key of the stream.
 
-        `read_soon` schedules a read of these streams.
+        `read_soon` schedules a read of these streams. `EngineStreams.open` describes the other parameters.
         """
         self.position, self.is_held = position, is_held
         self.lost_message, self.request = lost_message, request
-        self._followed, self._read_soon, self._key, self._primes = (
-            followed,
-            read_soon,
-            key,
-            sends_priming_event,
-        )
+        self._followers, self._read_soon = followers, read_soon
+        self._key = key
+        self._sends_priming_event = sends_priming_event
 
     def attach(self, live: Carrier, disconnect: Callable[[], object], after: int | None = None) -> None:
         """Implements `Resumable.attach`."""
         start = self.position.number if after is None else after
-        if (earlier := self._followed.pop(self._key, None)) is not None:
+        if (earlier := self._followers.pop(self._key, None)) is not None:
             earlier.disconnect()
-        if self._primes:
+        if self._sends_priming_event:
             live.put(numbered_event(self.position.stream, start, self.position.mark, b""))
-        self._followed[self._key] = _Follower(self, live, disconnect, start)
+        self._followers[self._key] = _Follower(self, live, disconnect, start)
         self.request()
         self._read_soon()
 
     def detach(self, live: Carrier) -> None:
         """Implements `Resumable.detach`."""
-        follower = self._followed.get(self._key)
+        follower = self._followers.get(self._key)
         if follower is not None and follower.live is live:
-            del self._followed[self._key]
+            del self._followers[self._key]

@@ -72,7 +72,7 @@ class EventBus:
         self._listeners[kind] = listener
 
     async def start(self) -> None:
-        """Start receiving events from now on."""
+        """Start to receive the events that are sent from now on."""
         try:
             newest = await self._engine.run(lambda client: client.xrevrange(self.key, count=1))
             self.last = newest[0][0].decode() if newest else "0-0"
@@ -101,24 +101,19 @@ class EventBus:
         return {"kind": kind.encode(), "from": self._replica, "facts": msgspec.msgpack.encode(facts)}
 
     def arguments(self, kind: str, **facts: Any) -> list[bytes]:
-        """Return the last three arguments of a script that contains `ANNOUNCE`.
+        """Return the arguments that `ANNOUNCE` reads: the last three arguments of the script.
 
-        Such a script changes data and announces the change in one atomic step.
+        A script that contains `ANNOUNCE` changes data and announces the change in one atomic step.
         """
         return list(self.fields(kind, facts).values())
 
     async def since(self, identifier: str) -> list[BusEvent]:
-        """Return the events of all replicas after an event id. Raises: EngineUnavailable."""
-        return [
-            BusEvent(
-                each,
-                fields[b"from"].decode(),
-                int(fields.get(b"number", 0)),
-                fields[b"kind"].decode(),
-                fields,
-            )
-            for each, fields in await self._engine.entries(self.key, identifier)
-        ]
+        """Return the events of all replicas after the event with this id. Raises: EngineUnavailable."""
+        events = list[BusEvent]()
+        for event_id, fields in await self._engine.entries(self.key, identifier):
+            replica, kind = fields[b"from"].decode(), fields[b"kind"].decode()
+            events.append(BusEvent(event_id, replica, int(fields.get(b"number", 0)), kind, fields))
+        return events
 
     async def _send(self) -> None:
         try:

@@ -33,12 +33,12 @@ if redis.call('TTL', KEYS[1]) < tonumber(ARGV[3]) then redis.call('EXPIRE', KEYS
 {ANNOUNCE}
 """
 END = f"""
-local key, number, token, who = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local first = redis.call('HGET', key, 'token')
-if first == token then return 1 end
-if who ~= 'closed' then
-  if first then return 0 end
-  if who == 'another' then
+local key, number, token, ending = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local first_token = redis.call('HGET', key, 'token')
+if first_token == token then return 1 end
+if ending ~= 'closed' then
+  if first_token then return 0 end
+  if ending == 'another' then
     local now, lease = redis.call('TIME'), redis.call('ZSCORE', KEYS[4], ARGV[4])
     if not lease or tonumber(lease) <= now[1] + now[2] / 1000000 then return -1 end
     if redis.call('HEXISTS', KEYS[3], number) == 0 then return -1 end
@@ -52,7 +52,8 @@ return 1
 """
 """Script that ends a question, unless it has already ended.
 
-Another replica can end it only while the lease of the asking replica is valid.
+It returns 1 if this attempt ended the question, 0 if the question had already ended, and -1 if another
+replica cannot end it, because the lease of the asking replica has expired or the question is not stored.
 """
 
 
@@ -77,7 +78,7 @@ class EngineQuestions:
         self._engine, self._bus = engine, bus
 
     async def write(self, question: Question, replica: str, number: int, ttl_s: float) -> None:
-        """Publish a question to all replicas. It is stored for `ttl_s` seconds and `EXTRA_TTL_S`.
+        """Publish a question to all replicas. It is stored for `ttl_s` + `EXTRA_TTL_S` seconds.
 
         A question larger than `MAX_BYTES` is not published.
         """
@@ -109,9 +110,9 @@ class EngineQuestions:
         to all replicas. Raises: StorageError if the lease of the asking replica has expired, or if the engine
         has lost the question.
         """
-        outcome = msgspec.msgpack.encode(public)
+        encoded_public = msgspec.msgpack.encode(public)
         event = self._bus.arguments(
-            QUESTION_EVENT, what=ENDED, replica=replica, number=number, question=outcome
+            QUESTION_EVENT, what=ENDED, replica=replica, number=number, question=encoded_public
         )
         keys = [
             self._end_key(replica, number),
@@ -119,15 +120,15 @@ class EngineQuestions:
             self._waiting_key(replica),
             self._engine.key("leases"),
         ]
-        encoded = msgspec.msgpack.encode(ended) if ending is Ending.ANOTHER else b""
-        arguments = [number, token, ending, replica, encoded, OUTCOME_TTL_S, *event]
+        encoded_answer = msgspec.msgpack.encode(ended) if ending is Ending.ANOTHER else b""
+        arguments = [number, token, ending, replica, encoded_answer, OUTCOME_TTL_S, *event]
         result = await self._engine.script(END, keys, arguments)
         if result < 0:
             raise StorageError(f"the replica {ended.core}, which asked the question, does not respond now")
         return bool(result)
 
-    async def ended(self, replica: str, number: int) -> Question | None:
-        """Return the ended question if another replica ended it, else None."""
+    async def read_ended(self, replica: str, number: int) -> Question | None:
+        """Return the ended question with its answer if another replica ended it, else None."""
         key = self._end_key(replica, number)
         return decoded_question(await self._engine.run(lambda client: client.hget(key, "end")))
 
@@ -137,7 +138,7 @@ class EngineQuestions:
         await self._engine.run(lambda client: client.hdel(key, "end"))
 
     async def forget(self, replica: str) -> None:
-        """Remove the questions of a replica that stops."""
+        """Delete the waiting questions of a replica that stops."""
         key = self._waiting_key(replica)
         await self._engine.run(lambda client: client.delete(key))
 
@@ -149,7 +150,7 @@ class EngineQuestions:
 
 
 def decoded_question(packed: Any) -> Question | None:
-    """Decode a question. None if the question is missing, or if an incompatible version wrote it."""
+    """Return the decoded question, or None if it is missing or an incompatible version wrote it."""
     try:
         return msgspec.msgpack.decode(packed or b"", type=Question)
     except msgspec.MsgspecError:

@@ -31,33 +31,35 @@ if writer == ARGV[7] then return {{tonumber(version)}} end
 if version and version ~= ARGV[1] then
   return {{-1, tonumber(version), redis.call('HGET', key, 'state'), redis.call('HGET', key, 'owner')}}
 end
-local number = (version or ARGV[1]) + 1
-redis.call('HSET', key, 'version', number, 'writer', ARGV[7], 'server', ARGV[2], 'owner', ARGV[3],
+local new_version = (version or ARGV[1]) + 1
+redis.call('HSET', key, 'version', new_version, 'writer', ARGV[7], 'server', ARGV[2], 'owner', ARGV[3],
            'used', ARGV[4], 'state', ARGV[5])
 if not version then
   redis.call('HSET', key, 'blocks', ARGV[8] + 1, 'block:' .. ARGV[8], ARGV[9], 'heard', ARGV[10])
 end
 redis.call('EXPIRE', key, ARGV[6])
 {ANNOUNCE}
-return {{number}}
+return {{new_version}}
 """
 """Script that writes a session, unless another replica has changed it since it was read.
 
-A session that the engine has lost is created again. A session that has ended is not created again.
+A session that the engine has lost is created again. A session that has ended is not created again. The first
+number of the reply is the new version, -1 if another replica has changed the session, or -2 if it has ended.
+After -1, the version, state and owner in the engine follow.
 """
 JOIN = """
 local key = KEYS[1]
-local found = redis.call('HMGET', key, 'version', 'server', 'owner', 'used', 'state', 'heard', 'ended')
-if not found[1] or found[7] then return false end
+local fields = redis.call('HMGET', key, 'version', 'server', 'owner', 'used', 'state', 'heard', 'ended')
+if not fields[1] or fields[7] then return false end
 if ARGV[1] ~= '' then
   local block = redis.call('HINCRBY', key, 'blocks', 1) - 1
   redis.call('HSET', key, 'block:' .. block, ARGV[1])
-  found[7] = block
+  fields[7] = block
 end
-return found
+return fields
 """
 """Script that reads a session. If ARGV[1] is the id of a replica, the replica gets a new block of request
-numbers.
+numbers, and the number of the block replaces the last field of the reply.
 """
 END = f"""
 redis.call('DEL', KEYS[1])
@@ -75,7 +77,7 @@ class EngineSessions:
         self._ttl_s = int(ttl_s)
 
     async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
-        """Write a session, and return it as stored. None if the session has ended.
+        """Write a session, and return it as stored, or None if the session has ended.
 
         `base` is the state of the session when it was read. A new session has version 0. If another replica
         has changed the session, both changes are merged. Raises: EngineUnavailable.
@@ -88,17 +90,20 @@ class EngineSessions:
                 return None
             if reply[0] >= 0:
                 return replace(session, version=reply[0])
-            stored_state = msgspec.json.decode(reply[2], type=SessionState)
+            _, version, encoded_state, owner = reply
+            stored_state = msgspec.json.decode(encoded_state, type=SessionState)
             state = merged_state(base, session.state, stored_state)
-            owner, base = reply[3].decode(), stored_state
-            session = replace(session, state=state, version=reply[1], owner=session.owner or owner)
+            session = replace(
+                session, state=state, version=version, owner=session.owner or owner.decode()
+            )
+            base = stored_state
         raise EngineUnavailable(
             f"a session in {self._engine.display_url} could not be written in {MAX_ATTEMPTS} attempts,"
             " because other replicas change it at the same time"
         )
 
     async def read(self, identifier: str) -> SharedSession | None:
-        """Return a session that this replica need not serve, or None if the session does not exist.
+        """Return a session without a block of request numbers, or None if the session does not exist.
 
         Raises: EngineUnavailable.
         """
@@ -137,10 +142,11 @@ class EngineSessions:
         """Implement `SharedSessions.missed`. Raises: EngineUnavailable."""
         if since is None:
             since = BusPosition(await self._field(identifier, "heard") or "0-0", 0, "")
-        newest_id, events = _comparable_id(until.last), []
+        events = list[tuple[str, Mapping[str, Any]]]()
+        until_id = _comparable_id(until.last)
         for event in await self._bus.since(since.last):
             is_own = event.replica == until.process
-            is_after_until = event.number > until.sent if is_own else _comparable_id(event.id) > newest_id
+            is_after_until = event.number > until.sent if is_own else _comparable_id(event.id) > until_id
             # The earlier replica delivered its own events before it read them from the bus.
             is_before_since = event.replica == since.process and event.number <= since.sent
             if not is_after_until and not is_before_since:
@@ -161,6 +167,7 @@ class EngineSessions:
         self._bus.listen(SESSION_EVENT, lambda facts: listener(facts["what"], facts["session"], facts))
 
     async def _read(self, identifier: str, replica: str) -> SharedSession | None:
+        """Run the script `JOIN`. `replica` is the id of the replica that gets a block of numbers, or ""."""
         row = await self._engine.script(JOIN, [self._key(identifier)], [replica])
         if not row:
             return None

@@ -19,7 +19,6 @@ MOVED_HEADER = "X-Mcpdesk-Moved"
 CONNECT_TIMEOUT_S = 2.0
 HEARTBEAT_S = 5.0
 """Seconds between two pings on a WebSocket to another replica."""
-CHUNK_BYTES = 64 << 10
 
 
 class ReplicaSilent(TransportError):
@@ -32,10 +31,10 @@ class ReplicaSilent(TransportError):
 class SocketRejected(TransportError):
     """Another replica rejected a WebSocket."""
 
-    def __init__(self, status: int, moved: str) -> None:
-        """`moved` is the id of the replica that has the job now. Empty if the response names none."""
+    def __init__(self, status: int, new_holder: str) -> None:
+        """`status` is the HTTP status. `new_holder` is the id of the replica that has the job now, or ""."""
         super().__init__(f"a replica refused a WebSocket: {status}")
-        self.status, self.moved = status, moved
+        self.status, self.new_holder = status, new_holder
 
 
 class _Answer:
@@ -47,12 +46,12 @@ class _Answer:
         self._response = response
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body in pieces as they arrive. Raises: TransportError if the connection breaks."""
+        """Yield the body in chunks as they arrive. Raises: TransportError if the connection breaks."""
         from aiohttp import ClientError
 
         try:
-            async for piece in self._response.content.iter_any():
-                yield piece
+            async for chunk in self._response.content.iter_any():
+                yield chunk
         except (ClientError, OSError) as error:
             raise TransportError(f"the replica ended its answer early: {error}") from error
 
@@ -111,8 +110,8 @@ class Forwarder:
             ) as socket:
                 yield _texts(socket)
         except aiohttp.WSServerHandshakeError as error:
-            moved = error.headers.get(MOVED_HEADER, "") if error.headers is not None else ""
-            raise SocketRejected(error.status, moved) from error
+            new_holder = error.headers.get(MOVED_HEADER, "") if error.headers is not None else ""
+            raise SocketRejected(error.status, new_holder) from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise TransportError(f"the replica at {url.split('?')[0]} does not answer: {error}") from error
 
@@ -120,10 +119,10 @@ class Forwarder:
         import aiohttp
 
         if self._session is None:
-            limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
             connector = aiohttp.TCPConnector(limit=0)
-            # Compressed responses and redirects are passed on unchanged.
-            self._session = aiohttp.ClientSession(timeout=limit, connector=connector, auto_decompress=False)
+            # A compressed response is passed on unchanged.
+            self._session = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False)
         return self._session
 
     async def close(self) -> None:

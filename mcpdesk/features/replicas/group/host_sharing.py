@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 WILDCARD_HOSTS = ("//0.0.0.0:", "//[::]:")
 """Hosts in an address that mean all network interfaces, with the characters around them."""
+RELOAD_WAIT_S = 2.5
+"""Seconds to wait before differences of folders are reported, because replicas load a change one after
+another."""
 
 
 def reachable_address(address: str) -> str:
@@ -45,11 +48,6 @@ def reachable_address(address: str) -> str:
     return f"http://{host}:{address.rpartition(':')[2]}"
 
 
-RELOAD_WAIT_S = 2.5
-"""Seconds to wait before differences of folders are reported, because replicas load a change one after
-another."""
-
-
 class HostSharing(SharedCore):
     """Connects one core to its replicas. Used on the core's loop."""
 
@@ -58,27 +56,27 @@ class HostSharing(SharedCore):
         self._core = core
         settings, services = core.settings, core.services
         subscriptions = services.subscriptions
-        self.group = ReplicaGroup(
+        group = ReplicaGroup(
             settings.shared, settings.shared_name, settings.session_ttl_s, self._report_engine
         )
-        group = self.group
+        self.group = group
         self.id = group.id
         self.inbox = SharedInbox(
             services.inbox, group.engine, group.bus, group.living, masks=settings.shared_mask
         )
         self._url = settings.replica_url
         self._journal, self._start_chore = core.journal, core.start_chore
-        self._differing: set[tuple[str, str]] = set()
+        self._differing_folders: set[tuple[str, str]] = set()
         """Replica and server of each folder that differs from this replica's folder of the same server."""
         self._is_comparing = False
-        bus = self.group.bus
+        bus = group.bus
         subscriptions.relay = lambda kind, facts: bus.publish(kind, **facts)
         for kind in RELAYED_KINDS:
             bus.listen(kind, partial(subscriptions.notify, kind))
-        bus.listen(REPLICA_CHANGED, lambda _: self._start_chore(self.group.living.renew()))
+        bus.listen(REPLICA_CHANGED, lambda _: self._start_chore(group.living.renew()))
         bus.listen(STATE_CHANGED, lambda facts: core.reload_state(facts["server"]))
-        self.group.engine.on_available.append(self._reload_all)
-        self.group.living.on_change.append(self._compare_folders_soon)
+        group.engine.on_available.append(self._reload_all)
+        group.living.on_change.append(self._compare_folders_soon)
 
     @property
     def api_key(self) -> str:
@@ -144,8 +142,14 @@ class HostSharing(SharedCore):
             return link
 
         settings = self._core.settings
-        address, masks = (settings.shared, settings.shared_name), settings.shared_mask
-        return EnginePublisher(*address, self.id, welcome, make_local_link, masks=masks)
+        return EnginePublisher(
+            settings.shared,
+            settings.shared_name,
+            self.id,
+            welcome,
+            make_local_link,
+            masks=settings.shared_mask,
+        )
 
     def front_end(self, attach_point: Callable[[], str]) -> FrontEnd:
         """Return a link for the dashboard to this replica and the others."""
@@ -160,8 +164,8 @@ class HostSharing(SharedCore):
     @property
     def figures(self) -> list[MetricFamily]:
         """Metrics of the engine and of the other replicas."""
-        differing = Counter(server for _, server in self._differing)
-        mismatches = [Sample(differing[name], {"server": name}) for name in self._core.folders()]
+        mismatch_counts = Counter(server for _, server in self._differing_folders)
+        mismatches = [Sample(mismatch_counts[name], {"server": name}) for name in self._core.folders()]
         return [
             *self.group.figures,
             MetricFamily(
@@ -223,18 +227,21 @@ class HostSharing(SharedCore):
         await asyncio.sleep(RELOAD_WAIT_S)
         self._is_comparing = False
         living = self.group.living
-        differing = {
-            (each.name, name)
-            for each in living.others.values()
-            for name, digest in each.folders.items()
-            if living.me.folders.get(name, digest) != digest
+        differing_folders = {
+            (replica.name, server)
+            for replica in living.others.values()
+            for server, digest in replica.folders.items()
+            if living.me.folders.get(server, digest) != digest
         }
-        for replica, name in sorted(differing - self._differing):
+        for replica_name, server in sorted(differing_folders - self._differing_folders):
             message = (
-                f"{name} on {replica} has other files than on this replica: clients may get either version"
+                f"{server} on {replica_name} has other files than on this replica:"
+                " clients may get either version"
             )
             self._journal.notify(message, Severity.WARNING, "clients")
-        for replica, name in sorted(self._differing - differing):
-            if replica in {each.name for each in living.others.values()}:
-                self._journal.notify(f"{name} on {replica} has the same files as this replica", Severity.INFO)
-        self._differing = differing
+        living_names = {replica.name for replica in living.others.values()}
+        for replica_name, server in sorted(self._differing_folders - differing_folders):
+            if replica_name in living_names:
+                message = f"{server} on {replica_name} has the same files as this replica"
+                self._journal.notify(message, Severity.INFO)
+        self._differing_folders = differing_folders

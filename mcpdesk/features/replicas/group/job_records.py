@@ -17,13 +17,17 @@ from mcpdesk.server.background.shared_job_records import SharedJobRecords
 from mcpdesk.storage.job_table import FIRST_FENCE, JobRow
 
 MAX_TAIL_LENGTH = 16 << 10
-"""Maximum number of characters of each output stream that other replicas can show while a job runs."""
+"""Maximum number of characters at the end of each output stream that other replicas can show while a job
+runs.
+"""
 RETRY_S = 0.5
 """Seconds between two attempts to write the end of a job."""
 POLL_S = 0.5
 """Seconds between two checks of a job on another replica."""
 MAX_HOLDERS = 4
-"""Maximum number of replicas that run a job one after another, because it may crash each of them."""
+"""Maximum number of replicas that run a job one after another. The limit exists because a job may crash each
+of them.
+"""
 HOLDER_ENDED = "interrupted: the machine that ran the job ended"
 
 
@@ -45,19 +49,20 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         """`repeat(job)` runs a job of another replica again. It returns False if that is not possible.
 
         `end_on_other_replica(job_id, reason)` asks another replica to end a job that it runs.
-        `outage_reason()` returns the reason why nothing can be written now, or "".
+        `outage_reason()` returns the reason why nothing can be written now, or "". `complain(message)` logs
+        an error. `clock()` returns the Unix time of the engine.
         """
         super().__init__(table, holder, server, store, complain)
         self._shared_table = table
         self._repeat, self._end_on_other_replica = repeat, end_on_other_replica
         self._outage_reason, self._clock = outage_reason, clock
-        self._written_sizes: dict[str, int] = {}
-        """Value of `_output_marker` of each running job at the last write."""
+        self._written_markers: dict[str, int] = {}
+        """Value of `_output_marker` of each running job at the last write, by job id."""
 
     def update(self, job: Job, is_deleted: bool) -> None:
         """Write a job soon, or delete its record if `is_deleted`."""
         if is_deleted:
-            self._written_sizes.pop(job.id, None)
+            self._written_markers.pop(job.id, None)
         super().update(job, is_deleted)
 
     def check(self) -> None:
@@ -85,17 +90,19 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
                 await asyncio.sleep(RETRY_S)
 
     async def find(self, identifier: str, owner: str) -> Job | None:
-        """Return the last written state of a job on any replica, or None. Raises: StorageError."""
+        """Return the last written state of a job on any replica, or None as `find_all` does.
+
+        Raises: StorageError.
+        """
         return (await self.find_all([identifier], owner))[0]
 
     async def find_all(self, identifiers: Sequence[str], owner: str) -> list[Job | None]:
         """Return the last written state of jobs of an owner, in the order of `identifiers`.
 
-        A job that does not exist, has expired or has another owner is None.
-
-        Raises: StorageError.
+        An element is None if the job does not exist, has expired or has another owner. Raises: StorageError.
         """
-        now, jobs = self._clock(), list[Job | None]()
+        now = self._clock()
+        jobs = list[Job | None]()
         for row in await self._shared_table.find(identifiers):
             job = None if row is None or row.record.owner != owner else self._job_of_row(row)
             jobs.append(None if job is None or job.is_expired(now) else job)
@@ -110,18 +117,18 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         return [job for job in jobs if not job.is_expired(now)]
 
     async def wait_for_end(self, job: Job, within_s: float | None = None) -> Job:
-        """Wait for a job of another replica, at most `within_s` seconds.
+        """Wait until a job of another replica ends, at most `within_s` seconds. Return its last state.
 
-        Return its last state. Raises: StorageError.
+        Raises: StorageError.
         """
         try:
             async with asyncio.timeout(within_s):
                 while not job.is_over:
                     await asyncio.sleep(POLL_S)
-                    stored = await self.find(job.id, job.owner)
-                    if stored is None:
+                    stored_job = await self.find(job.id, job.owner)
+                    if stored_job is None:
                         raise StorageError("the job is no longer known")
-                    job = stored
+                    job = stored_job
         except TimeoutError:
             pass
         return job
@@ -140,14 +147,14 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         own_jobs = {job.id: job for job in self._own_jobs() if not job.is_over}
         stored_ids = await self._shared_table.running()
         for identifier, job in own_jobs.items():
-            # The engine lost the record, or another replica took over the job. An attempt to write the job
-            # shows which of these happened.
-            if identifier not in stored_ids or self._written_sizes.get(identifier) != _output_marker(job):
+            # If a record is missing, the engine lost it, or another replica took over the job. An attempt to
+            # write the job shows which of these happened.
+            if identifier not in stored_ids or self._written_markers.get(identifier) != _output_marker(job):
                 self.update(job, False)
-        lost_ids = [each for each in stored_ids if each not in own_jobs and each not in self._changed_jobs]
-        lost_ids = [each for each in lost_ids if self._store().by_id(each) is None]
+        known_ids = own_jobs.keys() | self._changed_jobs.keys()
+        lost_ids = [each for each in stored_ids - known_ids if self._store().by_id(each) is None]
         for row in await self._shared_table.reclaim(lost_ids):
-            # A job without an earlier holder was refused when it was created, and its client got an error.
+            # If the fence shows no earlier holder, the creation of the job failed and its client got an error.
             await self._take_over(row, may_repeat=row.record.fence > FIRST_FENCE + 1)
         for row in await self._table.claim() if may_take_over else ():
             await self._take_over(row, may_repeat=True)
@@ -158,6 +165,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
             self.update(job, False)
 
     async def _take_over(self, row: JobRow, *, may_repeat: bool) -> None:
+        """Run a job again that this replica has claimed, or mark it as interrupted. Raises: StorageError."""
         job = self._job_of_row(row)
         if may_repeat and job.request and job.fence <= MAX_HOLDERS and self._repeat(job):
             self.update(job, False)
@@ -171,9 +179,9 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
 
     def _row(self, job: Job) -> JobRow:
         if job.is_over:
-            self._written_sizes.pop(job.id, None)
+            self._written_markers.pop(job.id, None)
             return super()._row(job)
-        self._written_sizes[job.id] = _output_marker(job)
+        self._written_markers[job.id] = _output_marker(job)
         return JobRow(job.id, self._holder, job_record(job, MAX_TAIL_LENGTH))
 
     def _on_write_failure(self, changed: dict[str, Job | None]) -> None:

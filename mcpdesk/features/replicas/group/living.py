@@ -28,7 +28,7 @@ LEASE_S = 5.0
 """Seconds for which a lease is valid. A replica without a valid lease counts as dead."""
 RENEW_PERIOD_S = 1.0
 OUTAGE_GRACE_S = 3.0
-"""For this many seconds after an outage of the engine, no replica counts as dead, because renewals may be
+"""Seconds after an outage of the engine during which no replica counts as dead, because renewals may be
 late."""
 ENDED_REPLICA_TTL_S = 3600.0
 """Seconds for which the registry keeps data of a replica that has ended."""
@@ -99,14 +99,14 @@ class LiveReplicas:
         self.others: Mapping[str, ReplicaInfo] = {}
         """The other living replicas, by id."""
         self._known_replicas: dict[str, ReplicaInfo] = {}
-        """All replicas that were ever seen, including dead ones."""
+        """The last `MAX_KNOWN_REPLICAS` replicas that were seen, including dead ones, by id."""
         self.on_change: list[Callable[[], object]] = []
         """Functions that are called after a change of `others`."""
         self.me = ReplicaInfo(os.urandom(4).hex(), HOST_NAME, pid=os.getpid(), began=engine.clock())
         self._engine = engine
         self._keys = _keys(engine)
         self._renew_task: asyncio.Task[None] | None = None
-        self._was_refused = False
+        self._has_failed_renewal = False
         """True if the last renewal failed."""
         self._lenient_until = 0.0
         """Loop time until which no replica counts as dead."""
@@ -122,8 +122,9 @@ class LiveReplicas:
         await self.renew()
 
     async def find(self, replica: str) -> ReplicaInfo | None:
-        """Return the data of a living or dead replica, or None if the replica is unknown. Raises:
-        EngineUnavailable.
+        """Return the data of a living or dead replica, or None if the replica is unknown.
+
+        Raises: EngineUnavailable.
         """
         info = self.others.get(replica) or self._known_replicas.get(replica)
         if replica and (info is None or not info.url):  # the replica may have started to listen
@@ -158,18 +159,19 @@ class LiveReplicas:
                 RENEW, self._keys, [self.me.id, encoded, LEASE_S, ENDED_REPLICA_TTL_S]
             )
         except EngineUnavailable:
-            self._was_refused = True
+            self._has_failed_renewal = True
             return  # without the engine, the last known replicas remain
         now = asyncio.get_running_loop().time()
-        if self._was_refused:
-            self._was_refused, self._lenient_until = False, now + OUTAGE_GRACE_S
+        if self._has_failed_renewal:
+            self._has_failed_renewal = False
+            self._lenient_until = now + OUTAGE_GRACE_S
         others = dict(self.others) if now < self._lenient_until else {}
         for info in map(_decoded, replicas):
             if info is not None and info.id != self.me.id:
                 others[info.id] = info
         self._known_replicas |= others
-        for oldest in list(self._known_replicas)[:-MAX_KNOWN_REPLICAS]:
-            del self._known_replicas[oldest]
+        for replica in list(self._known_replicas)[:-MAX_KNOWN_REPLICAS]:
+            del self._known_replicas[replica]
         if others != self.others:
             self._log_change(others)
             self.others = others
@@ -178,13 +180,12 @@ class LiveReplicas:
 
     def _log_change(self, others: Mapping[str, ReplicaInfo]) -> None:
         """Log the replicas that joined and left. A replica counts as joined when it begins to listen."""
-        listening_ids = {key for key, info in self.others.items() if info.url}
-        for key, info in others.items():
-            if info.url and key not in listening_ids:
+        listening_ids = {replica for replica, info in self.others.items() if info.url}
+        for replica, info in others.items():
+            if info.url and replica not in listening_ids:
                 log.info("%s joined; live replicas: %d", info.name, len(others) + 1)
-                if is_loopback(urlsplit(info.url).hostname or "") and not info.name.startswith(
-                    f"{HOST_NAME}:"
-                ):
+                is_on_other_machine = not info.name.startswith(f"{HOST_NAME}:")
+                if is_on_other_machine and is_loopback(urlsplit(info.url).hostname or ""):
                     log.warning(
                         "%s listens at %s, where only its own machine can connect: "
                         "its sessions and jobs cannot be reached from here. "
@@ -192,8 +193,8 @@ class LiveReplicas:
                         info.name,
                         info.url,
                     )
-        for key in listening_ids - others.keys():
-            former = self.others[key]
+        for replica in listening_ids - others.keys():
+            former = self.others[replica]
             reason = "has ended" if former.is_ending else "is considered dead, because its lease expired"
             log.info("%s %s; live replicas: %d", former.name, reason, len(others) + 1)
 
@@ -224,7 +225,7 @@ def _keys(engine: Engine) -> list[str]:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return a digest of a server folder. Copies with different files have different digests."""
+    """Return a digest of the files in a server folder that `CODE_SUFFIXES` and the limits select."""
     digest = hashlib.sha256()
     paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE_SUFFIXES)
     for path in paths[:MAX_FILES]:

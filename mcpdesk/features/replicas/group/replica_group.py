@@ -43,7 +43,11 @@ class ReplicaGroup:
     """All replicas of one deployment. Use it on the core's loop."""
 
     def __init__(self, url: str, name: str, session_ttl_s: float, report: Callable[[str], object]) -> None:
-        """Raises: DeskUserError for an invalid URL."""
+        """Create the group of the deployment `name` whose engine is at `url`.
+
+        `report` receives a sentence for each change of the engine's status. Raises: DeskUserError for an
+        invalid URL.
+        """
         self.engine = Engine(url, name, report, probes=True)
         self.living = LiveReplicas(self.engine)
         self.id = self.living.me.id
@@ -75,8 +79,8 @@ class ReplicaGroup:
     def unready(self) -> str:
         """Reason why new clients should not be sent to this replica, or "" if they may be sent here.
 
-        The reason is that shared state cannot be written. An unreachable engine counts only when the lease of
-        this replica has expired, because then the other replicas consider this replica dead.
+        The only reason is that shared state cannot be written. An unreachable engine is a reason only after
+        the lease of this replica has expired, because then the other replicas consider this replica dead.
         """
         status = self.engine.status
         return self.outage if status.is_up or time.time() - status.since >= LEASE_S else ""
@@ -91,8 +95,9 @@ class ReplicaGroup:
 
     def state_of(self, server: str) -> SharedState:
         """Return the shared state of a server."""
-        core = CoreIdentity(self.id, self.is_alive, LEASE_S + RENEW_PERIOD_S)
-        return SharedState(core, self.engine.clock, partial(EngineDatabase, self.engine, server, self.bus))
+        identity = CoreIdentity(self.id, self.is_alive, LEASE_S + RENEW_PERIOD_S)
+        open_database = partial(EngineDatabase, self.engine, server, self.bus)
+        return SharedState(identity, self.engine.clock, open_database)
 
     def job_table(self, server: str) -> EngineJobTable:
         """Return the table with the job records of a server."""
@@ -159,19 +164,20 @@ class ReplicaGroup:
         info = await self.living.find(replica)
         if info is None or not info.url:
             raise TransportError(f"the address of replica {replica} is not known")
-        loop, limit = asyncio.get_running_loop(), asyncio.timeout(None)
+        loop = asyncio.get_running_loop()
+        block_timeout = asyncio.timeout(None)
         was_alive = replica in self.living.others
 
         def check_liveness() -> None:
             nonlocal was_alive
             if replica in self.living.others:
                 was_alive = True
-            elif was_alive and limit.when() is None:
-                limit.reschedule(loop.time())
+            elif was_alive and block_timeout.when() is None:
+                block_timeout.reschedule(loop.time())  # ends the block now
 
         self.living.on_change.append(check_liveness)
         try:
-            async with limit:
+            async with block_timeout:
                 yield info.url
         except TimeoutError as error:
             raise ReplicaSilent(f"the replica {info.name} no longer responds") from error

@@ -24,7 +24,7 @@ SWEEP_PERIOD_S = 1.0
 
 
 class ReplicaJobs(StoredJobs):
-    """Job records of all servers of a replica, which other replicas can show and continue."""
+    """Job records of all servers of a replica. Other replicas can show the jobs and take them over."""
 
     def __init__(
         self,
@@ -37,7 +37,9 @@ class ReplicaJobs(StoredJobs):
         super().__init__(services, journal, endpoints)
         self._group, self._is_draining = group, is_draining
         self._sweep_task: asyncio.Task[None] | None = None
-        services.mark, services.shared_outcomes, services.records_of = group.id, self, self._records_of
+        services.mark = group.id
+        services.shared_outcomes = self
+        services.records_of = self._records_of
         services.shared_rounds = group.rounds
         group.bus.listen(END_JOB, lambda facts: self._store().cancel_by_id(facts["job"], facts["why"]))
         group.engine.on_available.append(self._rewrite_jobs)
@@ -69,17 +71,18 @@ class ReplicaJobs(StoredJobs):
         return await self._records_of(final.server).conclude(final)
 
     async def _sweep(self) -> None:
-        errors: dict[str, str] = {}
+        """Sweep the records of all servers periodically. Log an error only when it changes."""
+        last_errors: dict[str, str] = {}
         while True:
             await asyncio.sleep(SWEEP_PERIOD_S)
-            for name in list(self._endpoints):
-                previous_error = errors.pop(name, "")
+            for server in list(self._endpoints):
+                previous_error = last_errors.pop(server, "")
                 try:
-                    await self._records_of(name).sweep(may_take_over=not self._is_draining())
+                    await self._records_of(server).sweep(may_take_over=not self._is_draining())
                 except StorageError as error:
-                    errors[name] = str(error)
-                    if errors[name] != previous_error:  # logged when the error changes, not at every attempt
-                        self._journal.log("info", "jobs", str(error), "", name)
+                    last_errors[server] = str(error)
+                    if last_errors[server] != previous_error:
+                        self._journal.log("info", "jobs", str(error), "", server)
 
     def _rewrite_jobs(self) -> None:
         for name in self._endpoints:

@@ -36,14 +36,14 @@ from mcpdesk.recorder.masking import mask_text
 PAUSE_S = 0.5
 """Seconds between two attempts to write to the engine."""
 CLOSE_TIMEOUT_S = 2.0
-"""Maximum seconds for which running work may continue when the inbox closes."""
+"""Maximum number of seconds for which running work may continue when the inbox closes."""
 GRACE_S = 2.0
 """Seconds for which a question that the engine has lost is still shown, because its replica may write it
 again."""
 MAX_SHOWN_QUESTIONS = 2_000
 """Maximum number of questions of other replicas that are shown at a time."""
 OTHER_DESK = "another desk"
-"""Name of the caller, if the desk of another replica called the tool."""
+"""Name of the caller in a question, if the desk of another replica called the tool."""
 ENDED_NUMBER = 0
 """Local number of a question that ended before this replica could show it."""
 MAX_ANSWER_LENGTH = 2_000
@@ -68,12 +68,12 @@ class SharedInbox:
         self._questions = EngineQuestions(engine, bus)
         self._masks = masks
         self._own_id = inbox.mark = living.me.id
-        self._numbers: dict[tuple[str, int], int] = {}
+        self._local_numbers: dict[tuple[str, int], int] = {}
         """Local numbers of the questions of other replicas, by replica and number at that replica."""
         self._origins: dict[int, tuple[str, int]] = {}
-        """Reverse of `_numbers`."""
+        """Reverse of `_local_numbers`."""
         self._written: set[int] = set()
-        """Numbers of this replica's questions that are in the engine."""
+        """Numbers of this replica's questions that are or may be in the engine."""
         self._unwritten: dict[int, Question] = {}
         """Questions of this replica that must be written to the engine."""
         self._decided: set[int] = set()
@@ -98,13 +98,15 @@ class SharedInbox:
     async def close(self) -> None:
         """Remove the questions of this replica from the engine."""
         self._closing.set()
-        running = [*self._chores, *([self._sender_task] if self._sender_task else [])]
-        if running:  # cancelling a command would leave its connection open
-            await asyncio.wait(running, timeout=CLOSE_TIMEOUT_S)
+        tasks = set(self._chores)
+        if self._sender_task is not None:
+            tasks.add(self._sender_task)
+        if tasks:  # cancelling a command would leave its connection open
+            await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT_S)
         try:
             await self._questions.forget(self._own_id)
         except EngineUnavailable as error:
-            log.info("the questions of this replica end with its lease: %s", error)
+            log.info("the questions of this replica cannot be deleted and expire later: %s", error)
 
     # Answers
 
@@ -138,6 +140,7 @@ class SharedInbox:
         answers: tuple[Answer, ...] = (),
         reason: str = "",
     ) -> bool:
+        """End a question of this or another replica. Return False if it has already ended."""
         origin = self._origins.get(question.id)
         if origin is not None:
             by = f"{by} at {self._living.me.name}"
@@ -176,7 +179,7 @@ class SharedInbox:
 
     async def _end_as_decided(self, number: int) -> None:
         """End a question of this replica with the answer that another replica wrote to the engine."""
-        ended = await self._questions.ended(self._own_id, number)
+        ended = await self._questions.read_ended(self._own_id, number)
         question = self._inbox.waiting_question(number)
         if ended is None or question is None:
             return
@@ -204,6 +207,7 @@ class SharedInbox:
             self._sender_task = asyncio.get_running_loop().create_task(self._send())
 
     async def _send(self) -> None:
+        """Write the questions in `_unwritten` to the engine. Retry until the engine accepts them."""
         try:
             while self._unwritten and not self._closing.is_set():
                 number, question = next(iter(self._unwritten.items()))
@@ -221,10 +225,8 @@ class SharedInbox:
         """Write the state of a question to the engine. Raises: EngineUnavailable."""
         if question.state is QuestionState.WAITING:
             self._written.add(number)  # the question may have been written even if no reply arrived
-            life_s = question.deadline - time.time()
-            await self._questions.write(
-                self._public_version(question), self._own_id, number, max(0.0, life_s)
-            )
+            remaining_s = max(0.0, question.deadline - time.time())
+            await self._questions.write(self._public_version(question), self._own_id, number, remaining_s)
             return
         shortened = self._shortened_end(question)
         await self._questions.end(self._own_id, number, Ending.CLOSED, _token(), question, shortened)
@@ -255,7 +257,7 @@ class SharedInbox:
         await self._living.update(people=self._inbox.audience)
         self._bus.publish(REPLICA_CHANGED)
 
-    # Questions of others
+    # Questions of other replicas
 
     def _on_question_event(self, facts: Mapping[str, Any]) -> None:
         replica, number = facts["replica"], facts["number"]
@@ -275,27 +277,27 @@ class SharedInbox:
 
     def _show(self, replica: str, number: int, question: Question) -> None:
         origin = (replica, number)
-        if origin in self._numbers:
+        if origin in self._local_numbers:
             return
-        if len(self._numbers) >= MAX_SHOWN_QUESTIONS:
+        if len(self._local_numbers) >= MAX_SHOWN_QUESTIONS:
             self._forget_ended()
-        if len(self._numbers) < MAX_SHOWN_QUESTIONS:
-            self._numbers[origin] = local_number = self._inbox.show(replace(question, id=0))
+        if len(self._local_numbers) < MAX_SHOWN_QUESTIONS:
+            self._local_numbers[origin] = local_number = self._inbox.show(replace(question, id=0))
             self._origins[local_number] = origin
 
     def _show_end(self, replica: str, number: int, ended: Question) -> None:
         """Show the end of a question of another replica. A later event may replace this end."""
-        local_number = self._numbers.setdefault((replica, number), ENDED_NUMBER)
-        local = next((each for each in self._inbox.questions() if each.id == local_number), None)
-        if local is not None:
+        local_number = self._local_numbers.setdefault((replica, number), ENDED_NUMBER)
+        shown = next((each for each in self._inbox.questions() if each.id == local_number), None)
+        if shown is not None:
             self._inbox.show(
-                replace(ended, id=local_number, pages=local.pages, core=local.core, origin=local.origin)
+                replace(ended, id=local_number, pages=shown.pages, core=shown.core, origin=shown.origin)
             )
 
     def _forget_ended(self) -> None:
-        for origin, number in list(self._numbers.items()):
+        for origin, number in list(self._local_numbers.items()):
             if self._inbox.waiting_question(number) is None:
-                del self._numbers[origin]
+                del self._local_numbers[origin]
                 self._origins.pop(number, None)
 
     async def _read_all(self, replica: str) -> None:
@@ -309,28 +311,30 @@ class SharedInbox:
         for replica in others.keys() - self._known_replicas:
             self._start_chore(self._read_all(replica))
         if others.keys() != self._known_replicas:
-            self._start_chore(self._clear())
+            self._start_chore(self._withdraw_lost_questions())
         self._known_replicas = frozenset(others)
 
-    async def _clear(self) -> None:
-        """Mark questions as ended if their replica no longer has them, for example because an event was
-        lost.
-        """
+    async def _withdraw_lost_questions(self) -> None:
+        """Withdraw the questions that their replica no longer has, for example because an event was lost."""
         await self._pause(GRACE_S)
         waiting_origins = [
-            origin for origin, number in self._numbers.items() if self._inbox.waiting_question(number)
+            origin for origin, number in self._local_numbers.items() if self._inbox.waiting_question(number)
         ]
         for replica in {replica for replica, _ in waiting_origins}:
             is_alive = replica in self._living.others
             stored = await self._questions.waiting_of(replica) if is_alive else {}
-            reason = "it is over" if is_alive else "its replica is lost"
+            reason = "it has already ended" if is_alive else "its replica is lost"
             for origin in waiting_origins:
-                if origin[0] == replica and origin[1] not in stored and origin in self._numbers:
+                origin_replica, number = origin
+                if origin_replica == replica and number not in stored and origin in self._local_numbers:
                     self._withdraw(origin, reason)
 
     def _withdraw(self, origin: tuple[str, int], reason: str) -> None:
-        """Mark a question as withdrawn. If its replica publishes the question again, it is shown again."""
-        number = self._numbers.pop(origin)
+        """Mark a question of another replica as withdrawn.
+
+        If that replica publishes the question again, it is shown again.
+        """
+        number = self._local_numbers.pop(origin)
         self._origins.pop(number, None)
         question = self._inbox.waiting_question(number)
         if question is not None:
@@ -338,7 +342,10 @@ class SharedInbox:
             self._inbox.show(withdrawn)
 
     def _begin_again(self) -> None:
-        """Write the waiting questions again when the engine is back, and read those of other replicas."""
+        """Write this replica's waiting questions again, and read those of other replicas.
+
+        Called when the engine is available again, because it may have lost its data.
+        """
         for question in self._inbox.questions():
             if question.state is QuestionState.WAITING and not question.core:
                 self._start_chore(self._end_as_decided(question.id))
@@ -390,13 +397,17 @@ def _shortened(answer: Answer) -> Answer:
 
 
 def _with_own_labels(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
-    """Return the answers with the texts of this replica's pages, because other replicas may show masked
-    texts.
+    """Return the answers with the labels of this replica's pages.
+
+    Other replicas may show masked labels, and then their answers contain these.
     """
-    return tuple(_with_own_labels_of(*each) for each in zip(pages, ended.pages, ended.answers, strict=False))
+    return tuple(
+        _answer_with_own_labels(*each) for each in zip(pages, ended.pages, ended.answers, strict=False)
+    )
 
 
-def _with_own_labels_of(page: Page, shown_page: Page, answer: Answer) -> Answer:
+def _answer_with_own_labels(page: Page, shown_page: Page, answer: Answer) -> Answer:
+    """Return an answer with the labels of `page`. `shown_page` is the page that the person saw."""
     own_labels = [option.label for option in page.options]
     labels = dict(zip((option.label for option in shown_page.options), own_labels, strict=False))
     labels |= {label: label for label in own_labels}  # other replicas may show fewer options

@@ -28,9 +28,10 @@ local all = redis.call('ZREVRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 table.insert(all, 1, tostring(now))
 return all
 """
-"""Script that adds a secret if the newest secret is old, and deletes expired secrets.
+"""Script that adds a secret if there is none or the newest secret is old, and deletes expired secrets.
 
-It returns the current time, and each secret with its creation time.
+The very first secret is dated back by `SIGNING_DELAY_S`, so that it can sign at once. The script returns the
+current time, and each secret with its creation time.
 """
 
 
@@ -76,12 +77,13 @@ class SharedSecrets:
             )
         except EngineUnavailable:
             return
-        created = [
+        dated_secrets = [
             (float(created_at), secret) for secret, created_at in zip(stored[::2], stored[1::2], strict=True)
         ]
         # Other replicas may not have read a new secret yet, so it is accepted but not used to sign.
-        signing = [secret for created_at, secret in created if created_at <= float(now) - SIGNING_DELAY_S]
-        too_new = [secret for created_at, secret in created if created_at > float(now) - SIGNING_DELAY_S]
+        newest_signing_time = float(now) - SIGNING_DELAY_S
+        signing = [secret for created_at, secret in dated_secrets if created_at <= newest_signing_time]
+        too_new = [secret for created_at, secret in dated_secrets if created_at > newest_signing_time]
         self.signing_keys = (*signing, *too_new)
 
     async def _get_or_create_secret(self, name: str) -> str:

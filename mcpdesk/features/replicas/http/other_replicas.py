@@ -70,9 +70,9 @@ class OtherReplicas(SharedCopies):
             return None
         task = task_of(message)
         if task and not self._site.jobs.has(task):
-            holder, moved = await holder_of_job(request, replicas, task)
-            if moved is not None:
-                return moved
+            holder, moved_response = await holder_of_job(request, replicas, task)
+            if moved_response is not None:
+                return moved_response
         elif may_be_forwarded(request):
             holder = await holder_of_call(message, replicas)
         else:
@@ -99,15 +99,16 @@ class OtherReplicas(SharedCopies):
     ) -> web.StreamResponse | None:
         """Forward a client's response to the replica that sent the request to the client.
 
-        None if this replica sent the request. Raises: StorageError.
+        Return the HTTP response, or None if this replica must handle the client's response. Raises:
+        StorageError.
         """
         replicas = self._replicas
         if session is None or session.shared is None or not may_be_forwarded(request):
             return None
         number = str(message.get("id")).rpartition("-")[2]
-        block = (
-            int(number) // STREAMS_PER_PROCESS if number.isdecimal() and len(number) < 12 else session.block
-        )
+        if not number.isdecimal() or len(number) >= 12:
+            return None  # not the number of a request of any replica
+        block = int(number) // STREAMS_PER_PROCESS
         if block == session.block:
             return None
         holder = await replicas.sessions.holder(session.shared.id, block)
@@ -121,29 +122,31 @@ class OtherReplicas(SharedCopies):
             return plain_error(404, "No request waits for this answer: the machine that asked has stopped")
 
     async def stream(
-        self, request: web.BaseRequest, session: HttpSession, caller: Principal, last: str | None
+        self, request: web.BaseRequest, session: HttpSession, caller: Principal, last_event_id: str | None
     ) -> web.StreamResponse:
         """Send a stream of a shared session to a client that resumes or opens it.
 
         The stream belongs to a call on this or another replica, or it is the standing stream (for messages
-        that belong to no request). `last` is the `Last-Event-ID` of the client, or None. Raises:
+        that belong to no request). `last_event_id` is the `Last-Event-ID` of the client, or None. Raises:
         StorageError.
         """
-        position = session.events.find(last) if last else None
-        if position is not None and position[0] is not session.standing:
-            return await stream_events(request, session, caller, *position)
-        start = parse_event_id(last) if position is None and last else None
-        if start is None:
-            after = None if position is None else position[1]
+        local = session.events.find(last_event_id) if last_event_id else None
+        if local is not None and local[0] is not session.standing:
+            return await stream_events(request, session, caller, *local)
+        remote_position = parse_event_id(last_event_id) if local is None and last_event_id else None
+        if remote_position is None:
+            after = None if local is None else local[1]
             events = [
-                piece for number, piece in session.standing.events if after is not None and number > after
+                data for number, data in session.standing.events if after is not None and number > after
             ]
-            since = position_of(events[-1]) if events else parse_event_id(last or "")
+            since = position_of(events[-1]) if events else parse_event_id(last_event_id or "")
             continuation = self._continuation(session, None if since is None else since.bus_position)
             return await stream_events(request, session, caller, session.standing, after, continuation)
-        if start.call is not None:
-            return await self._send_call_stream(request, session, caller, start, start.call)
-        return await self._send_standing_stream(request, session, caller, start)
+        if remote_position.call is not None:
+            return await self._send_call_stream(
+                request, session, caller, remote_position, remote_position.call
+            )
+        return await self._send_standing_stream(request, session, caller, remote_position)
 
     async def _send_call_stream(
         self,
@@ -155,8 +158,8 @@ class OtherReplicas(SharedCopies):
     ) -> web.StreamResponse:
         """Send the stream of a call that another replica runs or has run.
 
-        That replica writes the events when its client disconnects, or when this replica asks for them.
-        Raises: StorageError.
+        That replica writes the events when its client disconnects, or when this replica asks for them. `mark`
+        identifies the call in the event ids. Raises: StorageError.
         """
         replicas, identifier = self._replicas, hash_id(session.id)
         holder = await replicas.sessions.holder(identifier, position.stream // STREAMS_PER_PROCESS)
@@ -173,13 +176,13 @@ class OtherReplicas(SharedCopies):
             return replicas.is_alive(holder) or loop.time() < deadline
 
         facts = {"holder": holder, "stream": position.stream, "after": position.number}
-        ask = partial(replicas.sessions.publish, "wanted", identifier, **facts)
+        request_events = partial(replicas.sessions.publish, "wanted", identifier, **facts)
         stream = replicas.streams.open(
             identifier,
             position,
             is_held,
             lost_response,
-            ask,
+            request_events,
             sends_priming_event=session.events.sends_priming_event,
         )
         return await stream_events(request, session, caller, stream, position.number)
@@ -227,7 +230,10 @@ class OtherReplicas(SharedCopies):
         return Continuation(events, catch_up, lambda: self.note_position(session))
 
     async def post(self, request: web.BaseRequest, owner: str, max_bytes: int) -> web.StreamResponse | None:
-        """Forward a message to the replica that has the stream. None if no replica has the stream."""
+        """Forward a message to the replica `owner`, which has the stream.
+
+        Return the response, or None if no other replica has the stream.
+        """
         if owner in ("", self.mark) or not may_be_forwarded(request):
             return None
         try:
@@ -243,17 +249,17 @@ class OtherReplicas(SharedCopies):
     async def job(
         self, request: web.BaseRequest, identifier: str, callers: Sequence[Principal], *, is_socket: bool
     ) -> web.StreamResponse | None:
-        """Forward a request about a job to the replica that has the job. None if no replica has it.
+        """Forward a request about a job to the replica that has the job.
 
-        Raises: StorageError.
+        Return the response, or None if no other replica has the job. Raises: StorageError.
         """
-        holder, moved = await holder_of_job(request, self._replicas, identifier)
-        if moved is not None or not holder:
-            return moved
+        holder, moved_response = await holder_of_job(request, self._replicas, identifier)
+        if moved_response is not None or not holder:
+            return moved_response
         try:
             if is_socket:
                 first_to_expire = min(callers, key=lambda each: each.expires or float("inf"))
-                return await _relay(request, self._replicas, holder, first_to_expire)
+                return await _relay_socket(request, self._replicas, holder, first_to_expire)
             return await forward_request(request, self._replicas, holder)
         except TransportError:
             return None  # the replica has just ended
@@ -263,7 +269,7 @@ class OtherReplicas(SharedCopies):
         return bool(self._replicas.away) and body is not None and INTERNAL_ERROR_CODE in body
 
 
-async def _relay(
+async def _relay_socket(
     request: web.BaseRequest,
     replicas: ReplicaGroup,
     replica: str,
@@ -271,21 +277,25 @@ async def _relay(
     *,
     may_move: bool = True,
 ) -> web.StreamResponse:
-    """Forward the WebSocket of another replica. Raises: TransportError if the WebSocket cannot be opened."""
+    """Forward the WebSocket of another replica to the client.
+
+    If that replica names another one with the job and `may_move`, forward the WebSocket of the other one.
+    Raises: TransportError if the WebSocket cannot be opened.
+    """
     headers = {
         name: value for name, value in forwarded_headers(request).items() if not name.startswith("Sec-")
     }
-    answer: web.StreamResponse | None = None
+    response: web.StreamResponse | None = None
     try:
         async with replicas.socket_of(replica, request.raw_path, headers) as texts:
-            answer = await opened_socket(request)
-            return await send_texts(request, answer, texts, caller)
+            response = await opened_socket(request)
+            return await send_texts(request, response, texts, caller)
     except SocketRejected as refused:
-        if may_move and replicas.is_alive(refused.moved):
-            return await _relay(request, replicas, refused.moved, caller, may_move=False)
+        if may_move and replicas.is_alive(refused.new_holder):
+            return await _relay_socket(request, replicas, refused.new_holder, caller, may_move=False)
         return plain_error(refused.status, "The machine that has the job refused the WebSocket")
     except TransportError:
-        if answer is None:
+        if response is None:
             raise
         connection_of(request).abort()  # a normal close would look like the end of the job
-        return answer
+        return response

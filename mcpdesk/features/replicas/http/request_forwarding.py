@@ -20,7 +20,7 @@ from mcpdesk.transports.http.responses import SANDBOX_HEADERS, plain_error
 
 OMITTED_HEADERS = HOP_BY_HOP_HEADERS | {"content-length", "expect"}
 RESPONSE_TIMEOUT_S = 2.0
-"""Maximum seconds to wait for a simple response of another replica."""
+"""Maximum number of seconds to wait for a simple response of another replica."""
 TASK_METHODS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
 """Requests that only the replica with the named task answers.
 
@@ -53,10 +53,10 @@ async def forward_request(
     within `within_s` seconds. Raises: TransportError if the replica cannot be reached; ReplicaSilent if it
     does not respond; StorageError.
     """
-    response, moved = await _forward_once(request, replicas, replica, body, within_s)
-    if moved and replicas.is_alive(moved) and moved != replicas.id:
-        response, moved = await _forward_once(request, replicas, moved, body, within_s)
-    if moved:
+    response, new_holder = await _forward_once(request, replicas, replica, body, within_s)
+    if new_holder and replicas.is_alive(new_holder) and new_holder != replicas.id:
+        response, new_holder = await _forward_once(request, replicas, new_holder, body, within_s)
+    if new_holder:
         raise TransportError("the job has moved to a replica that has ended, or moved twice")
     return response
 
@@ -74,16 +74,17 @@ async def _forward_once(
         async with replicas.answer_of(
             replica, request.method, request.raw_path, headers, body, within_s
         ) as answer:
-            if moved := next((value for name, value in answer.headers if name == MOVED_HEADER), ""):
-                return response, moved
+            new_holder = next((value for name, value in answer.headers if name == MOVED_HEADER), "")
+            if new_holder:
+                return response, new_holder
             response_headers = CIMultiDict(
                 (name, value) for name, value in answer.headers if name.lower() not in OMITTED_HEADERS
             )
             response_headers.update(SANDBOX_HEADERS)
             response = web.StreamResponse(status=answer.status, headers=response_headers)
             await response.prepare(request)
-            async for piece in answer.chunks():
-                await response.write(piece)
+            async for chunk in answer.chunks():
+                await response.write(chunk)
             await response.write_eof()
     except (ConnectionError, ClientConnectionResetError):
         connection.abort()
@@ -97,10 +98,10 @@ async def _forward_once(
 async def holder_of_job(
     request: web.BaseRequest, replicas: ReplicaGroup, identifier: str
 ) -> tuple[str, web.Response | None]:
-    """Find the other replica that has a job. Return its id, or "", and the response to send, or None.
+    """Return the id of the other replica that has a job, or "", and a response to send, or None.
 
-    A request of a client has no response here: forward it to the returned replica. If another replica
-    forwarded the request, the id is "" and the response names the replica with the job.
+    If a client sent the request, there is no response, and the request must be forwarded to that replica. If
+    another replica forwarded the request, the id is "", and the response names the replica with the job.
 
     Raises: StorageError.
     """
@@ -115,9 +116,9 @@ async def holder_of_job(
 
 
 async def holder_of_call(message: dict[str, Any], replicas: ReplicaGroup) -> str:
-    """Return the id of the replica that must answer a request, or "".
+    """Return the id of the replica that must answer a request, or "" if any replica can answer it.
 
-    It is the replica that runs the named background program, or on which the call is suspended.
+    The replica is the one that runs the named background program, or on which the call is suspended.
 
     Raises: StorageError.
     """
@@ -132,7 +133,10 @@ async def holder_of_call(message: dict[str, Any], replicas: ReplicaGroup) -> str
 
 
 def task_of(message: dict[str, Any]) -> str:
-    """Return the task that a request names, or "". If a listen request names several, return the first."""
+    """Return the id of the task that a request names, or "".
+
+    If a listen request names several tasks, return the first.
+    """
     method, params = message["method"], message.get("params")
     if method not in TASK_METHODS or not isinstance(params, dict):
         return ""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RELAYED_KINDS = frozenset({"list-changed", "resource-updated", "log"})
 REREAD_DELAY_S = 0.5
-"""Seconds between two attempts to read a session that another replica has written."""
+"""Seconds between two attempts to read a session that another replica has changed."""
 MAX_BLOCKS = 1000
 """Number of blocks of request numbers in a session. After the last block, the first is used again."""
 
@@ -44,9 +44,10 @@ log = logging.getLogger(__name__)
 class SharedCopies(OtherProcesses):
     """Copies of the sessions of one listener."""
 
-    def __init__(self, sessions: HttpSessions, replicas: ReplicaGroup, key: Callable[[], str]) -> None:
+    def __init__(self, sessions: HttpSessions, replicas: ReplicaGroup, api_key: Callable[[], str]) -> None:
+        """`api_key` returns the API key of callers. Owners of sessions are sealed with it."""
         self.mark = replicas.id
-        self._sessions, self._replicas, self._key = sessions, replicas, key
+        self._sessions, self._replicas, self._api_key = sessions, replicas, api_key
         self._copies: dict[str, HttpSession] = {}
         """Copies by the hashes of their session ids."""
         self._chores: set[asyncio.Task[None]] = set()
@@ -56,7 +57,7 @@ class SharedCopies(OtherProcesses):
         """Write a session after its handshake succeeded. Raises: StorageError."""
         session.dialogue.number_requests(secrets.token_hex(8), 1)
         state, used_at = session.dialogue.state, self._replicas.clock()
-        owner = seal(session.id, session.owner, self._key())
+        owner = seal(session.id, session.owner, self._api_key())
         shared = SharedSession(hash_id(session.id), session.server, owner, used_at, state, 0)
         self._register(session, await self._replicas.sessions.write(shared, state))
 
@@ -68,7 +69,7 @@ class SharedCopies(OtherProcesses):
         Raises: StorageError.
         """
         # The first caller with a token becomes the owner of a session without an owner.
-        owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
+        owners = [seal(identifier, each, self._api_key()) for each in (caller.identity, "")]
         shared = await self._replicas.sessions.join(hash_id(identifier), endpoint.key, owners)
         if shared is None:
             return None
@@ -91,17 +92,20 @@ class SharedCopies(OtherProcesses):
         """Write the changes of a session. Raises: StorageError."""
         base = session.shared
         assert base is not None
-        owner = seal(session.id, session.owner, self._key())
+        owner = seal(session.id, session.owner, self._api_key())
         changed = replace(base, state=session.dialogue.state, owner=owner, used=self._replicas.clock())
-        written = await self._replicas.sessions.write(changed, base.state)
-        if written is None:
+        stored = await self._replicas.sessions.write(changed, base.state)
+        if stored is None:
             self._sessions.drop(session)
             raise StorageError("the session was ended on another machine")
-        session.dialogue.catch_up(written.state)
-        session.shared = written
+        session.dialogue.catch_up(stored.state)
+        session.shared = stored
 
     def write_changed(self, used_sessions: Iterable[HttpSession]) -> Iterable[HttpSession]:
-        """Schedule a write of each of these sessions that has changed. Return no sessions."""
+        """Schedule a write of each of these sessions that has changed.
+
+        Return no sessions, because none must be examined again.
+        """
         for session in used_sessions:
             if self._is_changed(session):
                 self.start_chore(self._write_quietly(session))
@@ -114,7 +118,7 @@ class SharedCopies(OtherProcesses):
             return False
         if written.used < self._replicas.clock() - min(60.0, self._sessions.ttl_s / 10):
             return True
-        owner = seal(session.id, session.owner, self._key())
+        owner = seal(session.id, session.owner, self._api_key())
         return session.dialogue.state != written.state or owner != written.owner
 
     async def end(self, session: HttpSession) -> None:
@@ -129,20 +133,21 @@ class SharedCopies(OtherProcesses):
             self.start_chore(self._end_quietly(session.shared.id))
 
     def expire_soon(self, session: HttpSession) -> None:
-        """Schedule `expire` for a session that was not used here for long."""
+        """Schedule `expire` for a session that has not been used here for a long time."""
         self.start_chore(self.expire(session))
 
     async def expire(self, session: HttpSession) -> None:
-        """End a session that was not used here for long, unless another replica used it."""
+        """End a session that has not been used here for a long time, unless another replica used it."""
         assert session.shared is not None
         try:
             stored = await self._replicas.sessions.read(session.shared.id)
         except StorageError:
             return
-        remaining_s = 0.0 if stored is None else stored.used + self._sessions.ttl_s - self._replicas.clock()
         if stored is None:
             self._sessions.drop(session)
-        elif remaining_s <= 0:
+            return
+        remaining_s = stored.used + self._sessions.ttl_s - self._replicas.clock()
+        if remaining_s <= 0:
             self._sessions.end(session, "the session expired")
         else:
             session.touched = time.monotonic() - self._sessions.ttl_s + remaining_s
@@ -177,21 +182,21 @@ class SharedCopies(OtherProcesses):
         missed events cannot be read.
         """
         assert session.shared is not None
-        shared, identifier = self._replicas.sessions, session.shared.id
-        until = shared.position
-        shared.publish("carried", identifier)
+        sessions, identifier = self._replicas.sessions, session.shared.id
+        until = sessions.position
+        sessions.publish("carried", identifier)
         try:
             await self._refresh(session)
-            missed = await shared.missed(identifier, since, until)
+            missed_events = await sessions.missed(identifier, since, until)
         except StorageError as error:
-            log.info("a stream cannot be resumed on other machines yet: %s", error)
+            log.info("the stream of a session cannot be resumed on this machine yet: %s", error)
             return False
-        for kind, facts in missed:
+        for kind, facts in missed_events:
             if kind in RELAYED_KINDS:
                 session.dialogue.notify(kind, facts)
             elif facts.get("session") == identifier and facts.get("what") == "message":
                 session.standing.put(facts["message"])
-        session.events.bus_position = lambda: shared.position
+        session.events.bus_position = lambda: sessions.position
         return True
 
     async def note_position(self, session: HttpSession) -> None:
@@ -222,6 +227,7 @@ class SharedCopies(OtherProcesses):
         chore.add_done_callback(self._chores.discard)
 
     def _register(self, session: HttpSession, shared: SharedSession | None) -> None:
+        """Add the copy of a session. Raises: StorageError if `shared` is None, because the session ended."""
         if shared is None:
             raise StorageError("the session was ended on another machine")
         session.shared = shared
@@ -248,12 +254,12 @@ class SharedCopies(OtherProcesses):
     def _hand_over(self, session: HttpSession | None, identifier: str, facts: Mapping[str, Any]) -> None:
         """Write a stream to the engine and end it here, because its client reads it at another replica."""
         number, after = facts["stream"], facts["after"]
-        position = None if session is None else session.events.find(f"{number}:{after}")
-        if position is None:
+        stream_position = None if session is None else session.events.find(f"{number}:{after}")
+        if stream_position is None:
             if facts["holder"] == self._replicas.id:
                 self._replicas.streams.deny_soon(identifier, number, after)
             return
-        stream, _ = position
+        stream, _ = stream_position
         stream.archived = -1  # all events are written again, because the engine may have lost data
         stream.release()
         stream.archive()
