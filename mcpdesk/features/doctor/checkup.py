@@ -50,8 +50,8 @@ from mcpdesk.upstream.target_transport import Reach
 MAX_AT_ONCE = 8
 """Maximum number of servers that are examined at the same time."""
 MAX_PROGRAMS_PER_CORE = 2
-"""Maximum number of programs that start at the same time on one core of a machine. With more, programs that
-start slowly would exceed their time limits only because of each other.
+"""Maximum number of programs that start at the same time for each processor core. With more, programs would
+exceed their time limits only because of each other.
 """
 TIMEOUT_S = 8.0
 """Default time limit for one server, in seconds."""
@@ -76,77 +76,79 @@ class CheckupPlan(Struct, frozen=True):
     lock_folder: Path | None = None
     """Folder with lock files. None for the current folder and the folder of the configuration file."""
     max_tokens: int | None = None
-    on_examined: Callable[[int, int], None] = lambda done, all_servers: None
+    on_examined: Callable[[int, int], None] = lambda examined_count, total_count: None
     """Function that is called with the numbers of examined servers and of all servers to examine."""
     on_begin: Callable[[Callable[[], object]], None] = lambda stop: None
-    """Function that is called with a function that ends the check-up early. Any thread may call the latter.
-    `check_up` then raises CancelledError.
+    """Function that is called at the start with a function `stop`.
+
+    Any thread may call `stop` to end the check-up early. `check_up` then raises CancelledError.
     """
-    opened: Mapping[str, tuple[UrlTarget | CommandTarget, Reach]] = {}
+    connections: Mapping[str, tuple[UrlTarget | CommandTarget, Reach]] = {}
     """Servers of open connections by the name of the connection, each with the options to connect to it."""
 
 
 class _Subject(Struct, frozen=True):
-    """Server with the result of the preparation."""
+    """Server with its secrets, and with its target or the reason why the target is unknown."""
 
-    found: FoundServer
+    server: FoundServer
     secrets: Secrets
     target: RemoteTarget | None = None
-    """Target with expanded variables. None if the file is not trusted."""
+    """Target with expanded variables, or None if the server is disabled or there is a `refusal`."""
     refusal: DeskUserError | None = None
-    """Reason why the file is not trusted, or can no longer be read."""
+    """Error that says why the file is not trusted or can no longer be read."""
     reach: Reach = NO_OPTIONS
 
 
 def check_up(discovery: FoundServers, plan: CheckupPlan) -> Report:
     """Examine all servers that are trusted, and compare the entries of all servers. Blocks."""
-    start_s = time.monotonic()
+    began = time.monotonic()
     subjects = _prepared(discovery.servers, plan)
     examinations = asyncio.run(_examinations(subjects, plan))
-    servers = [_safe_report(subject, examinations.get(subject.found.target), plan) for subject in subjects]
-    return _summary(discovery, subjects, servers, plan, time.monotonic() - start_s)
+    servers = [_safe_report(subject, examinations.get(subject.server.target), plan) for subject in subjects]
+    return _summary(discovery, subjects, servers, plan, time.monotonic() - began)
 
 
 def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subject]:
     """Ask for trust once for each file, and expand the entries of trusted files."""
     targets = dict[Path, dict[str, RemoteTarget] | DeskUserError]()
-    inputs = list[str]()
+    secret_inputs = list[str]()
 
     def ask(variable: InputVariable) -> str:
         value = plan.ask(variable)
         if variable.is_secret:
-            inputs.append(value)
+            secret_inputs.append(value)
         return value
 
-    started_servers = [each for each in servers if not each.server.is_disabled and not each.connection]
-    for path in dict.fromkeys(each.path for each in started_servers):
-        names = {each.server.name for each in started_servers if each.path == path}
+    file_servers = [each for each in servers if not each.server.is_disabled and not each.connection]
+    for path in dict.fromkeys(each.path for each in file_servers):
+        names = {each.server.name for each in file_servers if each.path == path}
         try:
             targets[path] = dict(configured_targets(path, os.environ, ask, plan.agree, names))
         except DeskUserError as error:
             targets[path] = error
     subjects = list[_Subject]()
-    for each in servers:
-        if each.server.is_disabled:
-            subjects.append(_Subject(each, secrets_of(each.server)))
+    for server in servers:
+        entry = server.server
+        if entry.is_disabled:
+            subjects.append(_Subject(server, secrets_of(entry)))
             continue
-        if each.connection:
-            opened, reach = plan.opened[each.connection]
-            secrets = secrets_of(each.server, opened, inputs=reach_secrets(reach))
-            subjects.append(_Subject(each, secrets, opened, reach=reach))
+        if server.connection:
+            connection_target, reach = plan.connections[server.connection]
+            secrets = secrets_of(entry, connection_target, inputs=reach_secrets(reach))
+            subjects.append(_Subject(server, secrets, connection_target, reach=reach))
             continue
-        file_targets = targets[each.path]
+        file_targets = targets[server.path]
         if isinstance(file_targets, DeskUserError):
-            subjects.append(_Subject(each, secrets_of(each.server), refusal=file_targets))
+            subjects.append(_Subject(server, secrets_of(entry), refusal=file_targets))
             continue
-        target = file_targets.get(each.server.name, BrokenTarget("the entry was removed from the file"))
-        subjects.append(_Subject(each, secrets_of(each.server, target, os.environ, inputs), target))
+        target = file_targets.get(entry.name, BrokenTarget("the entry was removed from the file"))
+        subjects.append(_Subject(server, secrets_of(entry, target, os.environ, secret_inputs), target))
     return subjects
 
 
 async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict[str, Examination]:
     """Examine the servers that can be started, at most `MAX_AT_ONCE` at the same time. Return the results by
-    target.
+    the target of the server.
 
     A server that does not answer occupies a slot until its time limit. All servers are connected before the
     first one is connected again for the other era, so that this wait is not at the end of the check-up.
@@ -160,55 +162,57 @@ async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict
             loop.call_soon_threadsafe(cancel)
 
     plan.on_begin(stop)
-    limit = asyncio.Semaphore(MAX_AT_ONCE)
-    programs = asyncio.Semaphore(min(MAX_AT_ONCE, MAX_PROGRAMS_PER_CORE * (os.cpu_count() or 1)))
-    targets = {
-        each.found.target: (each, each.target)
+    all_slots = asyncio.Semaphore(MAX_AT_ONCE)
+    program_slots = asyncio.Semaphore(min(MAX_AT_ONCE, MAX_PROGRAMS_PER_CORE * (os.cpu_count() or 1)))
+    examined = {
+        each.server.target: (each, each.target)
         for each in subjects
         if isinstance(each.target, UrlTarget | CommandTarget)
     }
     results = dict[str, Examination]()
 
     async def run(subject: _Subject, target: UrlTarget | CommandTarget) -> None:
-        slot = programs if isinstance(target, CommandTarget) else nullcontext()
-        name, secrets = subject.found.target, subject.secrets
+        program_slot = program_slots if isinstance(target, CommandTarget) else nullcontext()
+        name, secrets = subject.server.target, subject.secrets
         try:
-            async with slot, limit:
+            async with program_slot, all_slots:
                 result = await examine(target, shell_word(name), secrets, plan.timeout_s, subject.reach)
             if result.era == "stateless":  # waits for a slot again, after the first connection to all servers
-                async with slot, limit:
+                async with program_slot, all_slots:
                     result = await with_handshake(result, target, secrets, plan.timeout_s, subject.reach)
         except Exception:  # a server must not end the check-up of the others
             _LOG.exception("a server could not be examined")
             result = Examination("mcpdesk has a bug that this server triggers")
         results[name] = result
-        plan.on_examined(len(results), len(targets))
+        plan.on_examined(len(results), len(examined))
 
     async with asyncio.TaskGroup() as group:
-        for subject, target in targets.values():
+        for subject, target in examined.values():
             group.create_task(run(subject, target))
     return results
 
 
 def _safe_report(subject: _Subject, examination: Examination | None, plan: CheckupPlan) -> ServerReport:
-    """Return the report of a server. An unexpected error becomes its result, so that the others are kept."""
+    """Return the report of a server. An unexpected error becomes its result and ends no other report."""
     try:
         return _report(subject, examination, plan)
     except Exception:
         _LOG.exception("the result of a server could not be reported")
-        facts = server_facts(subject.found, is_trusted=subject.refusal is None)
-        members = {name: value for name, value in facts.items() if name not in ("problem", "remarks")}
-        members["address"] = subject.secrets.masked(members["address"])
+        facts = server_facts(subject.server, is_trusted=subject.refusal is None)
+        del facts["problem"], facts["remarks"]
+        facts["address"] = subject.secrets.masked(facts["address"])
         reason = "mcpdesk has a bug that this server triggers"
         return ServerReport(
-            **members, state=CheckState.FAILED, shadowed=subject.found.is_shadowed, reason=reason
+            **facts, state=CheckState.FAILED, shadowed=subject.server.is_shadowed, reason=reason
         )
 
 
 def _report(subject: _Subject, examination: Examination | None, plan: CheckupPlan) -> ServerReport:
-    server, target, secrets = subject.found, subject.target, subject.secrets
+    """Return the report of a server. `examination` is None if the server was not started."""
+    server, target, secrets = subject.server, subject.target, subject.secrets
     facts = server_facts(server, is_trusted=subject.refusal is None)
-    problem, remarks = str(facts.pop("problem")), [secrets.masked(each) for each in facts.pop("remarks")]
+    problem = str(facts.pop("problem"))
+    remarks = [secrets.masked(each) for each in facts.pop("remarks")]
     facts["address"] = secrets.masked(facts["address"])
     report = ServerReport(
         **facts,
@@ -271,15 +275,15 @@ def _login(target: RemoteTarget, state_dir: Path) -> Login | None:
 def _lock(
     server: FoundServer, target: RemoteTarget, plan: CheckupPlan, definitions: Definitions
 ) -> LockCheck | None:
-    """Compare the definitions of a server with its lock file. Return None if it has none."""
+    """Compare the definitions of a server with its lock file. Return None if it has no lock file."""
     file = next((each for each in _lock_files(server, target, plan) if _is_file(each)), None)
     if file is None:
         return None
-    locks = (each.agreed_definitions(file) for each in features_with("agreed_definitions"))
-    agreed = next((each for each in locks if each is not None), None)
-    if agreed is None:
+    readings = (each.agreed_definitions(file) for each in features_with("agreed_definitions"))
+    agreed_definitions = next((each for each in readings if each is not None), None)
+    if agreed_definitions is None:
         return LockCheck(str(file), "unreadable")
-    changes = contract_changes(agreed, definitions)
+    changes = contract_changes(agreed_definitions, definitions)
     return LockCheck(
         str(file),
         changes[0].verdict.value if changes else "same",
@@ -298,7 +302,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _lock_files(server: FoundServer, target: RemoteTarget, plan: CheckupPlan) -> list[Path]:
-    """Return the files that may have the lock of a server: in the folder that it serves, and by its name."""
+    """Return the files that may be the lock of a server: in the folder that it serves, or named after it."""
     name = f"{plain_name(server.server.name)}.lock.json"
     folders = [plan.lock_folder] if plan.lock_folder is not None else [Path.cwd()]
     if plan.lock_folder is None and not server.connection:
@@ -307,7 +311,7 @@ def _lock_files(server: FoundServer, target: RemoteTarget, plan: CheckupPlan) ->
 
 
 def _served_locks(target: RemoteTarget) -> list[Path]:
-    """Return the lock file of the folder in `mcpdesk stdio FOLDER`, if an entry has this form."""
+    """Return the lock file of the folder if an entry has the form `mcpdesk stdio FOLDER`. Else return []."""
     if not isinstance(target, CommandTarget):
         return []
     argv = target.argv
@@ -334,14 +338,15 @@ def _summary(
     plan: CheckupPlan,
     seconds: float,
 ) -> Report:
-    problems = [
+    """Return the report of a check-up that took `seconds`. `servers` has the report of each subject."""
+    broken_files = [
         BrokenFile(each.client, str(each.path), mask_text(each.reason)) for each in discovery.problems
     ]
     entries = [
         ComparedEntry(
-            subject.found.target,
-            "" if subject.found.connection else str(subject.found.path),
-            subject.found.server,
+            subject.server.target,
+            "" if subject.server.connection else str(subject.server.path),
+            subject.server.server,
             subject.secrets,
             server.server_version,
         )
@@ -349,31 +354,34 @@ def _summary(
     ]
     clients = dict.fromkeys(each.client or each.file for each in servers)
     budgets = [_budget(client, servers) for client in clients if client]
-    offered = [(each.client, each.tools) for each in budgets]
-    offered += [
-        (each.target, each.tools)
-        for subject, each in zip(subjects, servers, strict=True)
-        if subject.found.connection and each.tools is not None
+    named_totals = [(each.client, each.tools) for each in budgets]
+    named_totals += [
+        (report.target, report.tools)
+        for subject, report in zip(subjects, servers, strict=True)
+        if subject.server.connection and report.tools is not None
     ]
-    over = [name for name, tools in offered if plan.max_tokens is not None and tools.tokens > plan.max_tokens]
-    is_ok = not (problems or over or any(each.has_fault for each in servers))
+    over_budget = list[str]()
+    if plan.max_tokens is not None:
+        over_budget = [name for name, tools in named_totals if tools.tokens > plan.max_tokens]
+    is_ok = not (broken_files or over_budget or any(each.has_fault for each in servers))
     return Report(
         VERSION,
         is_ok,
         servers,
-        problems,
+        broken_files,
         duplicates(entries),
         budgets,
-        over,
+        over_budget,
         round(seconds, 3),
         discovery.is_cut,
     )
 
 
 def _budget(client: str, servers: Sequence[ServerReport]) -> ClientBudget:
-    """Return the definitions of all servers that a client uses."""
-    counted = [each for each in servers if (each.client or each.file) == client and not each.shadowed]
-    tools = Totals()
-    for each in counted:
-        tools = tools if each.tools is None else tools.plus(each.tools)
-    return ClientBudget(client, len(counted), tools, sum(each.tools is None for each in counted))
+    """Return the size of the tools of all servers that a client uses."""
+    used = [each for each in servers if (each.client or each.file) == client and not each.shadowed]
+    total = Totals()
+    for server in used:
+        if server.tools is not None:
+            total = total.plus(server.tools)
+    return ClientBudget(client, len(used), total, sum(server.tools is None for server in used))

@@ -19,7 +19,7 @@ NONE = "(none)"
 MAX_ARGUMENTS_LENGTH = 120
 """Maximum number of characters that are shown of the arguments of one entry."""
 _Kind = Literal["version", "reported version", "arguments"]
-_Compared = TypeVar("_Compared", str, tuple[str, ...])
+_Text = TypeVar("_Text", str, tuple[str, ...])
 
 
 class ComparedEntry(Struct, frozen=True):
@@ -30,7 +30,7 @@ class ComparedEntry(Struct, frozen=True):
     server: ConfiguredServer
     secrets: Secrets
     reported_version: str = ""
-    """Version that the server reported. Empty if it is unknown."""
+    """Version that the server reported, or "" if it is unknown."""
 
 
 def duplicates(entries: Sequence[ComparedEntry]) -> list[Duplicate]:
@@ -44,29 +44,31 @@ def duplicates(entries: Sequence[ComparedEntry]) -> list[Duplicate]:
         if identity := identity_of(entry.server):
             groups.setdefault(identity.name, []).append(entry)
     result = list[Duplicate]()
-    for name, members in groups.items():
-        by_name = dict[str, list[ComparedEntry]]()
-        is_repeated = max(Counter(each.file for each in members).values()) > 1
-        for each in members:
-            by_name.setdefault(each.server.name if is_repeated else "", []).append(each)
-        for group in by_name.values():
-            if len({each.file for each in group}) > 1:
-                masked_name, targets = group[0].secrets.masked(name), [each.target for each in group]
-                result.append(Duplicate(masked_name, targets, list(_differences(group))))
+    for name, same_server in groups.items():
+        compared_groups = dict[str, list[ComparedEntry]]()
+        is_repeated = max(Counter(each.file for each in same_server).values()) > 1
+        for each in same_server:
+            compared_groups.setdefault(each.server.name if is_repeated else "", []).append(each)
+        for compared in compared_groups.values():
+            if len({each.file for each in compared}) > 1:
+                masked_name = compared[0].secrets.masked(name)
+                targets = [each.target for each in compared]
+                result.append(Duplicate(masked_name, targets, list(_differences(compared))))
     return result
 
 
 def _differences(entries: Sequence[ComparedEntry]) -> Iterator[EntryDifference]:
+    """Yield the differences between entries of one server."""
     identities = [identity_of(each.server) for each in entries]
     versions = [each.version if each else "" for each in identities]
     arguments = [each.arguments if each else () for each in identities]
-    reported = [each.reported_version for each in entries]
-    yield from _of_texts("version", entries, versions, _masked)
-    if all(reported):
-        yield from _of_texts("reported version", entries, reported, _masked)
-    yield from _of_texts("arguments", entries, arguments, _command_text)
-    yield from _of_pairs("variables", entries, lambda server: server.environment)
-    yield from _of_pairs("headers", entries, lambda server: server.headers)
+    reported_versions = [each.reported_version for each in entries]
+    yield from _text_differences("version", entries, versions, _masked)
+    if all(reported_versions):
+        yield from _text_differences("reported version", entries, reported_versions, _masked)
+    yield from _text_differences("arguments", entries, arguments, _command_text)
+    yield from _pair_differences("variables", entries, lambda server: server.environment)
+    yield from _pair_differences("headers", entries, lambda server: server.headers)
 
 
 def _masked(text: str, secrets: Secrets) -> str:
@@ -82,30 +84,31 @@ def _command_text(arguments: Sequence[str], secrets: Secrets) -> str:
 
 
 def _quoted(word: str) -> str:
-    plain = word.replace(MASK, "mask")
-    return word if shlex.quote(plain) == plain else shlex.quote(word)
+    """Return a word with shell quotes. A mask alone needs no quotes."""
+    without_masks = word.replace(MASK, "mask")
+    return word if shlex.quote(without_masks) == without_masks else shlex.quote(word)
 
 
-def _of_texts(
+def _text_differences(
     kind: _Kind,
     entries: Sequence[ComparedEntry],
-    texts: Sequence[_Compared],
-    mask: Callable[[_Compared, Secrets], str],
+    texts: Sequence[_Text],
+    mask: Callable[[_Text, Secrets], str],
 ) -> Iterator[EntryDifference]:
     """Yield a difference if the texts of the entries are not equal. `mask` masks a text."""
-    targets = dict[_Compared, list[str]]()
+    targets = dict[_Text, list[str]]()
     for entry, text in zip(entries, texts, strict=True):
         targets.setdefault(text, []).append(entry.target)
     if len(targets) == 1:
         return
     secrets = {text: entry.secrets for entry, text in zip(entries, texts, strict=True)}
     texts_with_targets = (
-        f"{mask(text, secrets[text]) or NONE} in {', '.join(named)}" for text, named in targets.items()
+        f"{mask(text, secrets[text]) or NONE} in {', '.join(names)}" for text, names in targets.items()
     )
     yield EntryDifference(kind, "; ".join(texts_with_targets))
 
 
-def _of_pairs(
+def _pair_differences(
     kind: Literal["variables", "headers"],
     entries: Sequence[ComparedEntry],
     pairs_of: Callable[[ConfiguredServer], Mapping[str, str]],
@@ -113,9 +116,9 @@ def _of_pairs(
     """Yield a difference for each name whose values differ. The values are not shown."""
     pairs = [pairs_of(each.server) for each in entries]
     for name in dict.fromkeys(name for each in pairs for name in each):
-        having = [entry.target for entry, each in zip(entries, pairs, strict=True) if name in each]
+        targets = [entry.target for entry, each in zip(entries, pairs, strict=True) if name in each]
         masked_name = entries[0].secrets.masked(name, MAX_ARGUMENTS_LENGTH)
-        if len(having) < len(entries):
-            yield EntryDifference(kind, f"{masked_name} is only in {', '.join(having)}")
+        if len(targets) < len(entries):
+            yield EntryDifference(kind, f"{masked_name} is only in {', '.join(targets)}")
         elif len({each[name] for each in pairs}) > 1:
             yield EntryDifference(kind, f"{masked_name} has different values")

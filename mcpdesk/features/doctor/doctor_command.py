@@ -128,8 +128,9 @@ def doctor_command(
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
-    opened = {each: kept for each in targets if (kept := _opened(each)) is not None}
-    discovery = with_connections([each for each in targets if each not in opened], opened)
+    opened = {each: _open_connection(each) for each in targets}
+    connections = {name: opened_server for name, opened_server in opened.items() if opened_server is not None}
+    discovery = with_connections([each for each in targets if each not in connections], connections)
     reach = Reach(trusts_files=trust)
     plan = CheckupPlan(
         settings.state_dir,
@@ -138,7 +139,7 @@ def doctor_command(
         timeout_s,
         locks,
         max_tokens,
-        opened=opened,
+        connections=connections,
     )
     if is_terminal() and discovery.servers:
         print_message(f"Checking {len(discovery.servers)} servers, at most {timeout_s:g} s each ...")
@@ -153,14 +154,15 @@ def doctor_command(
     return code
 
 
-def _opened(name: str) -> tuple[UrlTarget | CommandTarget, Reach] | None:
+def _open_connection(name: str) -> tuple[UrlTarget | CommandTarget, Reach] | None:
     """Return the server of the open connection with this name, and the options for a second connection to it.
-    Return None if no connection has this name.
+
+    None if no connection has this name.
     """
-    kept = named_connection(name, Reach())
-    if kept is None:
+    connection = named_connection(name, Reach())
+    if connection is None:
         return None
-    target, reach = kept.opened()
+    target, reach = connection.opened()
     if isinstance(target, FolderTarget):
         return folder_program(target.path, name, reach.mode), Reach()
     return target, reach

@@ -29,8 +29,9 @@ from mcpdesk.plain_text import clean
 from mcpdesk.tui.widgets.menu import Dialog
 
 MIN_WIDE_CELLS = 150
-"""Width in cells from which the table shows long names in full."""
-NARROW_TARGET = 28
+"""Width in cells of the screen from which the table shows long names of servers."""
+NARROW_TARGET_LENGTH = 28
+"""Maximum number of characters of the name of a server on a narrower screen."""
 _HINTS = "⏎ all facts · r again · y copy · esc close"
 _LOG = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class DoctorPage(Dialog[None]):
     """
 
     def __init__(self, copy: Callable[[str, str], None]) -> None:
-        """`copy` copies a text, and reports its description."""
+        """`copy(text, description)` copies a text, and shows the description in a message."""
         super().__init__()
         self._copy = copy
         self._report: Report | None = None
@@ -93,19 +94,21 @@ class DoctorPage(Dialog[None]):
 
         worker = get_current_worker()
 
-        def begun(stop: Callable[[], object]) -> None:
+        def on_begin(stop: Callable[[], object]) -> None:
             self._stop = stop
             if self._is_closed:
                 stop()
 
-        def examined(finished_count: int, servers: int) -> None:
+        def on_examined(examined_count: int, total_count: int) -> None:
             if not (worker.is_cancelled or self._is_closed):
-                self.call_later(self._show_text, f"{finished_count} of {servers} servers examined …")
+                self.call_later(self._show_text, f"{examined_count} of {total_count} servers examined …")
 
         try:
             settings = resolve({}, os.environ).settings
             agree = only_trusted(settings, trusts_all=False)
-            plan = CheckupPlan(settings.state_dir, agree, no_input, on_examined=examined, on_begin=begun)
+            plan = CheckupPlan(
+                settings.state_dir, agree, no_input, on_examined=on_examined, on_begin=on_begin
+            )
             report = check_up(discover(), plan)
         except asyncio.CancelledError:
             return
@@ -117,7 +120,7 @@ class DoctorPage(Dialog[None]):
             self.call_later(self._show_failure, "mcpdesk has a bug: the check-up failed.")
             return
         if not (worker.is_cancelled or self._is_closed):
-            self.call_later(self._show, report)
+            self.call_later(self._show_report, report)
 
     def _show_failure(self, reason: str) -> None:
         self._is_running = False
@@ -129,7 +132,7 @@ class DoctorPage(Dialog[None]):
         if not self.has_left:
             self.query_one(".notes", Static).update(text)
 
-    def _show(self, report: Report) -> None:
+    def _show_report(self, report: Report) -> None:
         self._is_running = False
         if self.has_left:
             return
@@ -148,9 +151,10 @@ class DoctorPage(Dialog[None]):
                 lines.append(Content.styled(title, style or "bold"))
                 lines.append(Content.styled(f"  {facts}", "$text-muted"))
         else:
-            room = self.query_one(VerticalScroll).scrollable_content_region.width - 1
-            target = NARROW_TARGET if self.size.width < MIN_WIDE_CELLS else MAX_TARGET_LENGTH
-            table = table_lines(report, target, room)
+            max_width = self.query_one(VerticalScroll).scrollable_content_region.width - 1
+            is_narrow = self.size.width < MIN_WIDE_CELLS
+            max_target_length = NARROW_TARGET_LENGTH if is_narrow else MAX_TARGET_LENGTH
+            table = table_lines(report, max_target_length, max_width)
             lines = [Content.styled(*line) for line in zip(table, ["bold", *styles], strict=False)]
         widget = self.query_one(".table", Static)
         widget.set_class(self._shows_facts, "-facts")

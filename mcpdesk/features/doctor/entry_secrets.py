@@ -27,8 +27,9 @@ MIN_SECRET_LENGTH = 4
 MAX_TEXT_LENGTH = 600
 """Maximum number of characters of a masked text."""
 MAX_SEARCHED_LENGTH = 64 << 10
-"""Number of characters at the beginning of a text that are searched for unknown secrets, such as tokens. The
-rest is never shown.
+"""Number of characters at the beginning of a text that are searched for unknown secrets, such as tokens.
+
+The rest of the text is never shown.
 """
 _CUT_SIGN = "…"
 """Sign at the end of a text that was cut."""
@@ -40,21 +41,23 @@ class Secrets:
     """Secret values of one server."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        values_list = list(values)
-        parts = {part for value in values_list for part in (value, *value.split())}
-        parts |= {form for value in values_list for form in _spellings(value)}
+        parts = set[str]()
+        for value in values:
+            parts |= {value, *value.split(), *_spellings(value)}
         secret_parts = {part for part in parts if len(part) >= MIN_SECRET_LENGTH}
         self._values = sorted(secret_parts - {"Bearer", "Basic", "bearer", "basic"}, key=len, reverse=True)
+        """Texts to mask, longest first."""
 
     def masked(self, text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
-        """Return a text with secrets masked. A longer text is cut, after the secrets are masked.
+        """Return a text with secrets masked. It is cut to `max_length` after the secrets are masked.
 
-        If others have cut the text, the beginning of a secret at its end is masked as well.
+        If the text was already cut, the beginning of a secret before the cut is masked as well.
         """
         for value in self._values:
             text = text.replace(value, MASK)
         is_cut = len(text) > MAX_SEARCHED_LENGTH
-        text = _without_begun_jwt(text[:MAX_SEARCHED_LENGTH]) if is_cut else text
+        if is_cut:
+            text = _without_begun_jwt(text[:MAX_SEARCHED_LENGTH])
         text = mask_text(_CUT_SIGN.join(map(self._with_masked_end, text.split(_CUT_SIGN))))
         if is_cut and len(text) < max_length:  # the last word may be a part of a token
             text = f"{_LAST_WORD.sub('', text)}{_CUT_SIGN}"
@@ -82,7 +85,7 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def _without_begun_jwt(text: str) -> str:
-    """Return a text that was cut. If its last word contains the beginning of a JWT, mask it."""
+    """Return a text that was cut, with the beginning of a JWT in its last word masked."""
     words = text.rsplit(maxsplit=1)
     start = text.find("eyJ", text.rfind(words[-1])) if words else -1
     return text if start < 0 else f"{text[:start]}{MASK}"
@@ -96,7 +99,7 @@ def secrets_of(
 ) -> Secrets:
     """Return the secrets in an entry and in its target, where variables are expanded.
 
-    `environ` has the values of variables. `inputs` are further secrets, such as values that the person typed.
+    `environ` has the environment variables. `inputs` are further secrets, such as values that a person typed.
     """
     values = [*inputs, *_secret_pairs(server.environment), *_secret_headers(server.headers)]
     values += _url_secrets(server.url)
@@ -138,39 +141,39 @@ class SecretArgument(NamedTuple):
     """Secret in the arguments of a program."""
 
     name: str
-    """Option or variable, such as `--token`. Empty for a token without a name."""
+    """Option or variable, such as `--token`, or "" for a token without a name."""
     value: str
 
 
 def secret_arguments(argv: Sequence[str]) -> Iterator[SecretArgument]:
     """Yield the secrets in a command: values of options and variables with secret names, and known tokens."""
     words = list(argv[1:])
-    for word, following in zip(words, [*words[1:], ""], strict=False):
+    for word, next_word in zip(words, [*words[1:], ""], strict=False):
         name, equals, value = word.partition("=")
         if equals and value and is_secret(name.lstrip("-")):
             yield SecretArgument(name, value)
         elif word.startswith("-") and not equals and is_secret(word.lstrip("-")):
-            if following and not following.startswith("-"):
-                yield SecretArgument(word, following)
+            if next_word and not next_word.startswith("-"):
+                yield SecretArgument(word, next_word)
         elif mask_text(word) != word:
             yield SecretArgument(name if equals else "", value if equals else word)
 
 
 def _url_secrets(url: str) -> list[str]:
-    """Return the secrets in a URL: the password, or else the user, and values of secret parameters.
+    """Return the secrets in a URL: the password or, without one, the user, and values of secret parameters.
 
-    The values are encoded as in the URL.
+    The values are encoded as in the URL. If the URL is invalid, all of it is a secret.
     """
     try:
         parts = urlsplit(url)
     except ValueError:
         return [url]
-    secret = [parts.password or parts.username]
+    secrets = [parts.password or parts.username]
     for parameter in parts.query.split("&"):
         name, _, value = parameter.partition("=")
         if any(mask_text(text) != text for text in (f"?{name}=value", f"?{parameter}", unquote_plus(value))):
-            secret.append(value)
-    return [each for each in secret if each]
+            secrets.append(value)
+    return [each for each in secrets if each]
 
 
 def unsafe_settings(server: ConfiguredServer, target: RemoteTarget | None = None) -> Iterator[UnsafeSetting]:

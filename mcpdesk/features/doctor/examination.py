@@ -37,12 +37,12 @@ MAX_LINE_LENGTH = 300
 MAX_NAME_LENGTH = 80
 MAX_REMARKS = 10
 """Maximum number of faults in the lists of one server that are reported."""
-SETTING = "MCPDESK_CONNECT_TIMEOUT_S"
-"""Setting in hints, in place of which `ALLOWS_MORE` is shown here."""
-ALLOWS_MORE = "`mcpdesk doctor --timeout SECONDS`"
-"""Command with a higher time limit. The desk shows it, too, so it is more than the option."""
+TIMEOUT_SETTING = "MCPDESK_CONNECT_TIMEOUT_S"
+"""Name of the setting in hints that raises the time limit. `TIMEOUT_COMMAND` replaces it in reports."""
+TIMEOUT_COMMAND = "`mcpdesk doctor --timeout SECONDS`"
+"""Command that raises the time limit. It is complete, because the desk shows it, too."""
 BUSY_LOAD = 3.0
-"""Number of running processes for each core above which a time limit may have expired because of them."""
+"""Number of running processes for each processor core above which the machine counts as busy."""
 Era = Literal["handshake", "stateless"]
 NO_OPTIONS = Reach()
 
@@ -51,7 +51,7 @@ class Examination(Struct, frozen=True):
     """Result of the connection to one server. Secrets are masked."""
 
     reason: str = ""
-    """Reason of the failure. Empty if the server answered."""
+    """Reason of the failure, or "" if the server answered."""
     hint: str = ""
     stderr: tuple[str, ...] = ()
     """Last lines on stderr, if the server failed."""
@@ -68,38 +68,39 @@ class Examination(Struct, frozen=True):
 
 
 class _Output:
-    """Last lines of a program on stderr. The program may write any amount; the transport cuts long lines.
+    """Last lines of a program on stderr, and the number of stray lines on stdout.
 
-    The lines are cut only after secrets are masked.
+    The program may write any amount, and the transport limits the length of a line. Lines are shortened to
+    `MAX_LINE_LENGTH` only after secrets are masked.
     """
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._lines: deque[str] = deque(maxlen=MAX_LAST_LINES)
-        self._former: tuple[str, ...] = ()
-        """Lines of an earlier run that ended during the connection."""
-        self.strays = 0
+        self._earlier_lines: tuple[str, ...] = ()
+        """Lines of an earlier run of the program, which ended during the connection."""
+        self.stray_count = 0
         """Number of lines on stdout that are not messages."""
 
     @property
     def events(self) -> ProgramEvents:
         """Functions that receive the output."""
-        return ProgramEvents(self._log, self._stray, self._ended)
+        return ProgramEvents(self._log, self._count_stray, self._on_end)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """Last lines with secrets masked."""
-        lines = tuple(self._lines) or self._former
+        lines = tuple(self._lines) or self._earlier_lines
         return tuple(self._secrets.masked(line, MAX_LINE_LENGTH) for line in lines)
 
     def _log(self, line: str) -> None:
         self._lines.append(line)
 
-    def _stray(self, line: bytes) -> None:
-        self.strays += 1
+    def _count_stray(self, line: bytes) -> None:
+        self.stray_count += 1
 
-    def _ended(self, ending: ProgramEnded) -> None:
-        self._former = tuple(self._lines) or self._former
+    def _on_end(self, ending: ProgramEnded) -> None:
+        self._earlier_lines = tuple(self._lines) or self._earlier_lines
         self._lines.clear()
 
 
@@ -112,17 +113,19 @@ async def examine(
 ) -> Examination:
     """Connect to a server and read its lists. A failure becomes part of the result.
 
-    `target_name` is the name of the target in advice. The limit applies to the connection together with the
-    lists. The result has no answer of a stateless server to the other era: `with_handshake` adds it.
+    `target_name` is the name of the target in hints. `timeout_s` limits the connection together with the
+    lists. For a stateless server, the result has no `other_era`: `with_handshake` adds it.
     """
     output = _Output(secrets)
     result = Examination()
-    start_s = time.perf_counter()
+    began = time.perf_counter()
     try:
-        async with connect(target, IDENTITY, reach=reach, answers=_questions, on_log=output.events) as server:
+        async with connect(
+            target, IDENTITY, reach=reach, answers=_refusing_handlers, on_log=output.events
+        ) as server:
             await open_within(server, timeout_s)
-            result = replace(result, start_s=round(time.perf_counter() - start_s, 3))
-            remaining_s = max(1.0, start_s + timeout_s - time.perf_counter())
+            result = replace(result, start_s=round(time.perf_counter() - began, 3))
+            remaining_s = max(1.0, began + timeout_s - time.perf_counter())
             try:
                 async with asyncio.timeout(remaining_s):
                     result = await _read(server, result, secrets)
@@ -130,7 +133,7 @@ async def examine(
                 message = f"its lists did not arrive within {timeout_s:g} s"
                 raise ConnectTimeout(message, server.target) from None
     except DeskError as error:
-        return _failed(result, error, target_name, output, secrets)
+        return _failed_examination(result, error, target_name, output, secrets)
     return result
 
 
@@ -142,8 +145,8 @@ async def with_handshake(
     reach: Reach = NO_OPTIONS,
 ) -> Examination:
     """Connect to a stateless server once more, and add its answer to `initialize`."""
-    answer = await _handshake(target, timeout_s, reach)
-    return replace(result, other_era=replace(answer, answer=secrets.masked(answer.answer, MAX_LINE_LENGTH)))
+    era = await _handshake_era(target, timeout_s, reach)
+    return replace(result, other_era=replace(era, answer=secrets.masked(era.answer, MAX_LINE_LENGTH)))
 
 
 async def _read(server: ServerConnection, result: Examination, secrets: Secrets) -> Examination:
@@ -161,7 +164,7 @@ async def _read(server: ServerConnection, result: Examination, secrets: Secrets)
         server_version=reported("version"),
         revision=revision.name,
         era=_era(revision),
-        other_era=None if revision.is_stateless else _stateless(server.probe_outcome, secrets),
+        other_era=None if revision.is_stateless else _stateless_era(server.probe_outcome, secrets),
         tools=totals(each for each in offers if each.kind == "tool"),
         total=totals(offers),
         remarks=tuple(secrets.masked(each, MAX_LINE_LENGTH) for each in problems[:MAX_REMARKS]),
@@ -182,7 +185,7 @@ def totals(offers: Iterable[Offer]) -> Totals:
     return total
 
 
-def _stateless(outcome: ServerReply | CallError | None, secrets: Secrets) -> OtherEra:
+def _stateless_era(outcome: ServerReply | CallError | None, secrets: Secrets) -> OtherEra:
     """Return the answer of a handshake server to `server/discover`."""
     if outcome is None:
         answer = f"no answer within {PROBE_S:g} s"
@@ -197,11 +200,11 @@ def _stateless(outcome: ServerReply | CallError | None, secrets: Secrets) -> Oth
     return OtherEra("stateless", False, secrets.masked(answer, MAX_LINE_LENGTH))
 
 
-async def _handshake(target: UrlTarget | CommandTarget, timeout_s: float, reach: Reach) -> OtherEra:
+async def _handshake_era(target: UrlTarget | CommandTarget, timeout_s: float, reach: Reach) -> OtherEra:
     """Return the answer of a stateless server to `initialize`, on a separate connection."""
     reach = reach._replace(revision=ERAS["handshake"])
     try:
-        async with connect(target, IDENTITY, reach=reach, answers=_questions) as server:
+        async with connect(target, IDENTITY, reach=reach, answers=_refusing_handlers) as server:
             await open_within(server, timeout_s)
             agreement = await server.open()
     except CallError as error:
@@ -210,7 +213,7 @@ async def _handshake(target: UrlTarget | CommandTarget, timeout_s: float, reach:
     return OtherEra("handshake", True, agreement.revision.name)
 
 
-def _failed(
+def _failed_examination(
     result: Examination, error: DeskError, target_name: str, output: _Output, secrets: Secrets
 ) -> Examination:
     """Return the examination with the reason of a failure and advice."""
@@ -218,28 +221,33 @@ def _failed(
     if isinstance(error, CallError):
         error.target = ""  # the table names the server
         error = with_hint(error, is_first=result.start_s is None)
-    message, code = str(error), f" ({error.code})" if isinstance(error, ProtocolError) else ""
-    hint = STDOUT_HINT if is_silent and output.strays else str(getattr(error, "hint", ""))
+    message = str(error)
+    code = f" ({error.code})" if isinstance(error, ProtocolError) else ""
+    hint = STDOUT_HINT if is_silent and output.stray_count else str(getattr(error, "hint", ""))
     if is_silent and STARTED_AGAIN not in str(error) and (load := _load_per_core()) > BUSY_LOAD:
         hint = f"{hint} This machine is busy, with {load:.0f} running processes for each core.".lstrip()
-    hint = hint.replace(SETTING, ALLOWS_MORE).replace("mcpdesk login URL", f"mcpdesk login {target_name}")
+    hint = hint.replace(TIMEOUT_SETTING, TIMEOUT_COMMAND)
+    hint = hint.replace("mcpdesk login URL", f"mcpdesk login {target_name}")
     reason = secrets.masked(message if code and code in message else f"{message}{code}")
     return replace(result, reason=reason, hint=hint, stderr=output.lines)
 
 
 def _load_per_core() -> float:
-    """Return the number of running processes for each core, in the last minute. 0 if it is unknown."""
+    """Return the average number of running processes for each processor core in the last minute.
+
+    0 if it is unknown.
+    """
     try:
         return os.getloadavg()[0] / (os.cpu_count() or 1)
     except (AttributeError, OSError):  # Windows has no load average
         return 0.0
 
 
-def _questions() -> Questions:
-    """Return handlers that refuse every question.
+def _refusing_handlers() -> Questions:
+    """Return handlers that refuse every question of the server.
 
-    With them, the client declares the same capabilities as `mcpdesk list`, because servers may adapt their
-    lists to the capabilities.
+    With them, the client declares the same capabilities as `mcpdesk list`. Servers may adapt their lists to
+    the capabilities, so both commands must see the same lists.
     """
     return {"elicitation/create": _refuse, "sampling/createMessage": _refuse}
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from mcpdesk.client.configs.own_program import own_arguments
 from mcpdesk.client.configs.servers import ConfiguredServer
 
-_NODE = {
+_NODE_RUNNERS = {
     "npx": (),
     "bunx": (),
     "pnpx": (),
@@ -20,7 +20,9 @@ _NODE = {
     "yarn": ("dlx",),
     "bun": ("x",),
 }
-_PYTHON = {"uvx": (), "uv": ("tool", "run"), "pipx": ("run",)}
+"""Programs that run a Node.js package, with their subcommand."""
+_PYTHON_RUNNERS = {"uvx": (), "uv": ("tool", "run"), "pipx": ("run",)}
+"""Programs that run a Python package, with their subcommand."""
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 _INTERPRETERS = frozenset({"node", "python", "python3", "deno", "bun", "uv", "ruby", "java", "sh", "bash"})
 _PACKAGE_OPTIONS = frozenset({"-p", "--package", "--from", "--spec"})
@@ -31,6 +33,7 @@ _VALUE_OPTIONS = frozenset(
         "--registry", "--cache", "--pip-args",
     }
 )  # fmt: skip
+"""Other options of package runners with a value."""
 _RUN_OPTIONS = frozenset(
     {
         "-e", "--env", "--env-file", "-v", "--volume", "--mount", "--name", "--network", "--net", "-p",
@@ -40,17 +43,19 @@ _RUN_OPTIONS = frozenset(
     }
 )  # fmt: skip
 """Options of `docker run` with a value."""
-_VERSION = re.compile(r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?\s*(?:(?:===?|~=|>=|<=|>|<|@)\s*(?P<version>.+))?")
+_PYTHON_REQUIREMENT = re.compile(
+    r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?\s*(?:(?:===?|~=|>=|<=|>|<|@)\s*(?P<version>.+))?"
+)
 """Requirement of a Python package, with its version."""
 
 
 class Identity(NamedTuple):
-    """The server that an entry names. Two entries with equal names are about the same server."""
+    """Server that an entry names. Entries whose identities have the same name are about the same server."""
 
     name: str
     """Package, image, program, or host and path of a URL."""
     version: str = ""
-    """Version or tag in the entry. Empty if the entry names none."""
+    """Version, tag or digest in the entry, or "" if the entry names none."""
     arguments: tuple[str, ...] = ()
     """Arguments of the server. They may contain secrets."""
 
@@ -58,19 +63,21 @@ class Identity(NamedTuple):
 def identity_of(server: ConfiguredServer) -> Identity | None:
     """Return the identity of an entry, or None if the entry is invalid."""
     if server.url:
-        return _of_url(server.url)
-    return _of_command(list(without_tap(server.argv))) if server.argv else None
+        return _url_identity(server.url)
+    return _command_identity(list(without_tap(server.argv))) if server.argv else None
 
 
 def without_tap(argv: Sequence[str]) -> Sequence[str]:
-    """Return the command behind `mcpdesk stdio -- COMMAND`. Any other command is returned unchanged."""
+    """Return COMMAND of `mcpdesk stdio -- COMMAND`. Any other command is returned unchanged."""
     own = own_arguments(argv[0], list(argv[1:]))
-    arguments = None if own is None else argv[1 + len(own) :]
-    is_tap = arguments is not None and arguments[:1] == ("stdio",) and "--" in arguments[:-1]
-    return arguments[arguments.index("--") + 1 :] if arguments is not None and is_tap else argv
+    if own is None:
+        return argv
+    arguments = argv[1 + len(own) :]
+    is_tap = arguments[:1] == ("stdio",) and "--" in arguments[:-1]
+    return arguments[arguments.index("--") + 1 :] if is_tap else argv
 
 
-def _of_url(url: str) -> Identity | None:
+def _url_identity(url: str) -> Identity | None:
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -79,37 +86,39 @@ def _of_url(url: str) -> Identity | None:
     return Identity(f"{host}{parts.path.rstrip('/')}")
 
 
-def _of_command(words: list[str]) -> Identity:
+def _command_identity(words: list[str]) -> Identity:
     program = re.sub(r"\.(exe|cmd|bat)$", "", PurePath(words[0].replace("\\", "/")).name.lower())
     arguments = words[1:]
     if program == "cmd" and arguments[:1] in (["/c"], ["/C"]) and len(arguments) > 1:
-        return _of_command(arguments[1:])
+        return _command_identity(arguments[1:])
     if program in _CONTAINERS and arguments[:1] == ["run"]:
-        return _of_image(arguments[1:]) or Identity(program, "", tuple(arguments))
-    for runners, split_package in ((_NODE, _node_package), (_PYTHON, _python_package)):
-        verbs = runners.get(program)
-        if verbs is not None and tuple(arguments[: len(verbs)]) == verbs:
-            package = _of_package(arguments[len(verbs) :], split_package)
-            return package or Identity(program, "", tuple(arguments))
+        return _image_identity(arguments[1:]) or Identity(program, "", tuple(arguments))
+    for runners, split_package in ((_NODE_RUNNERS, _node_package), (_PYTHON_RUNNERS, _python_package)):
+        subcommand = runners.get(program)
+        if subcommand is not None and tuple(arguments[: len(subcommand)]) == subcommand:
+            identity = _package_identity(arguments[len(subcommand) :], split_package)
+            return identity or Identity(program, "", tuple(arguments))
     if re.sub(r"[\d.]+$", "", program) in _INTERPRETERS or program in _INTERPRETERS:
-        return _of_script(arguments) or Identity(program, "", tuple(arguments))
+        return _script_identity(arguments) or Identity(program, "", tuple(arguments))
     return Identity(program, "", tuple(arguments))
 
 
 def _node_package(text: str) -> tuple[str, str]:
+    """Split `NAME@VERSION` into name and version. The version may be missing."""
     separator = text.rfind("@")
     return (text[:separator], text[separator + 1 :]) if separator > 0 else (text, "")
 
 
 def _python_package(text: str) -> tuple[str, str]:
-    match = _VERSION.fullmatch(text)
+    """Split a requirement such as `NAME==VERSION` into name and version. The version may be missing."""
+    match = _PYTHON_REQUIREMENT.fullmatch(text)
     if match is None:
         return text, ""
     return match["name"].lower().replace("_", "-"), match["version"] or ""
 
 
-def _of_package(words: list[str], split_package: Callable[[str], tuple[str, str]]) -> Identity | None:
-    """Return the identity for the words after a package runner."""
+def _package_identity(words: list[str], split_package: Callable[[str], tuple[str, str]]) -> Identity | None:
+    """Return the identity for the words after a package runner, or None if they name no package."""
     package = ""
     while words and (words[0].startswith("-") or words[0] == "run"):
         word = words.pop(0)
@@ -127,7 +136,8 @@ def _of_package(words: list[str], split_package: Callable[[str], tuple[str, str]
     return Identity(name, version, tuple(words))
 
 
-def _of_image(words: list[str]) -> Identity | None:
+def _image_identity(words: list[str]) -> Identity | None:
+    """Return the identity for the words after `docker run`, or None if they name no image."""
     while words and words[0].startswith("-"):
         option, equals, _ = words.pop(0).partition("=")
         if option in _RUN_OPTIONS and not equals and words:
@@ -141,8 +151,8 @@ def _of_image(words: list[str]) -> Identity | None:
     return Identity(name, digest if separator else tag, tuple(words[1:]))
 
 
-def _of_script(words: list[str]) -> Identity | None:
-    """Return the identity for the words after an interpreter: its script or module."""
+def _script_identity(words: list[str]) -> Identity | None:
+    """Return the identity for the words after an interpreter, or None if they name no script or module."""
     arguments = list(words)
     while arguments and (arguments[0].startswith("-") or arguments[0] == "run"):
         word = arguments.pop(0)

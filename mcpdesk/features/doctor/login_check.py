@@ -70,11 +70,11 @@ class LoginPlan(Struct, frozen=True):
     renews: bool = False
     """True to renew the token even if it is valid."""
     show: Callable[[str], None] | None = None
-    """Function that shows the address of a login page to a person. None if no person may log in now."""
+    """Function that shows the address of a login page to a person, or None if no person may log in now."""
     timeout_s: float = 300.0
-    """Time limit for a person's login."""
+    """Time limit in seconds for a person's login."""
     request_timeout_s: float = 8.0
-    """Time limit for an answer of the server."""
+    """Time limit in seconds for an answer of the server."""
     account: str = ""
 
     @property
@@ -85,14 +85,14 @@ class LoginPlan(Struct, frozen=True):
 
 
 async def check_login(plan: LoginPlan) -> LoginReport:
-    """Check each step of the login. A person logs in only if `plan.show` is given and this is necessary.
+    """Check each step of the login. A person logs in only if this is necessary and `plan.show` is not None.
 
     Without a login, no client is registered. The token is renewed if it has expired or was rejected, or if
     `plan.renews` is True.
     """
     from mcpdesk.client.http_transports import HttpRequests
 
-    start_s = time.monotonic()
+    began = time.monotonic()
     requests = HttpRequests(plan.url, {})
     check = _Check(plan, requests)
     try:
@@ -109,7 +109,7 @@ async def check_login(plan: LoginPlan) -> LoginReport:
         check.needs_person,
         plan.command if check.needs_person else "",
         steps,
-        round(time.monotonic() - start_s, 3),
+        round(time.monotonic() - began, 3),
     )
 
 
@@ -125,62 +125,65 @@ class _Check:
         self.needs_person = False
         self._challenge = Challenge()
         self._fetched: list[tuple[Fetch, FetchResult]] = []
+        """Requests of the current step, with their results."""
         self._deviations: list[str] = []
-        self._watched = WatchedRequests(requests, self._note, self._remark)
-        self._reported_faults = set[str]()
-        """Faults of all steps. Each is reported once, although discovery is repeated at a login."""
-        self._visited = ""
-        """Address of the login page that a person has visited."""
+        """Faults that did not stop the current step."""
+        self._watched = WatchedRequests(requests, self._record_fetch, self._add_deviation)
+        self._reported_deviations = set[str]()
+        """Deviations of all steps. Each is reported once, although discovery is repeated at a login."""
+        self._login_address = ""
+        """Address of the login page that was shown to a person, or ""."""
 
     async def run(self) -> None:
         """Run the steps in order, until one is broken."""
-        if not await self._request():
+        if not await self._check_request():
             return
-        resource = await self._resource()
+        resource = await self._check_resource()
         if resource is None:
             return
-        server = await self._server(resource)
+        server = await self._check_server(resource)
         if server is None:
             return
-        is_possible = await self._registration(server)
-        if not await self._token(server):
+        can_log_in = await self._check_registration(server)
+        if not await self._check_token(server):
             return
         if self.is_usable:
-            self._authorization(server, resource, StepState.NOT_NEEDED)
+            self._report_authorization(server, resource, StepState.NOT_NEEDED)
             return
         is_machine = self._plan.options.is_machine
-        if is_possible and (is_machine or self._plan.show is not None):
+        if can_log_in and (is_machine or self._plan.show is not None):
             await self._log_in(server, resource)
-        elif is_possible:
+        elif can_log_in:
             self.needs_person = True
-            self._authorization(server, resource, StepState.NEEDS_PERSON)
+            self._report_authorization(server, resource, StepState.NEEDS_PERSON)
 
-    # steps
+    # Steps
 
-    async def _request(self) -> bool:
+    async def _check_request(self) -> bool:
         """Send a request without a token. Return True if the server asks for one."""
         try:
-            status, challenges = await self._answer(HEADERS)
+            status, challenges = await self._send(HEADERS)
         except CallError as error:
+            rule = "An MCP server answers at the URL."
             hint = "Check the URL, and whether the server is running."
-            self._put(StepName.REQUEST, {}, [_broken("An MCP server answers at the URL.", "", error, hint)])
+            self._store(StepName.REQUEST, {}, [_broken_rule(rule, "", error, hint)])
             return False
-        found = parse_challenge(challenges)
+        challenge = parse_challenge(challenges)
         values = {"status": f"HTTP {status}"}
-        if status != 401 and found is None:
+        if status != 401 and challenge is None:
             if status in (403, 407):
                 rule = "A request without a token is answered with HTTP 401."
                 hint = "The server, or a proxy before it, denies access without naming a login."
                 broken = LoginRule(RuleState.BROKEN, rule, "RFC 6750, 3.1", f"HTTP {status}", hint)
-                self._put(StepName.REQUEST, values, [broken])
+                self._store(StepName.REQUEST, values, [broken])
                 return False
             self.is_usable = True
             values["login"] = "the server accepts requests without a token"
-            self._put(StepName.REQUEST, values, [])
+            self._store(StepName.REQUEST, values, [])
             for name in list(StepName)[1:]:
                 self.steps[name] = LoginStep(name, StepState.NOT_NEEDED)
             return False
-        self._challenge = found or Challenge()
+        self._challenge = challenge or Challenge()
         values |= {"scheme": self._challenge.scheme, "resource_metadata": self._challenge.metadata_url}
         values["scope"] = self._challenge.scope
         rules = [
@@ -192,44 +195,46 @@ class _Check:
                 "Answer with 401 if the token is missing, and with 403 only if its scopes are insufficient.",
             ),
             _rule(
-                found is not None,
+                challenge is not None,
                 "The answer has `WWW-Authenticate` with the scheme Bearer or DPoP.",
                 "RFC 6750, 3",
-                found.scheme if found else "no such header",
+                challenge.scheme if challenge else "no such header",
                 "Add `WWW-Authenticate: Bearer resource_metadata=...` to the answer.",
             ),
         ]
-        self._put(StepName.REQUEST, values, rules)
+        self._store(StepName.REQUEST, values, rules)
         return True
 
-    async def _resource(self) -> ResourceMetadata | None:
+    async def _check_resource(self) -> ResourceMetadata | None:
+        """Read the metadata of the server. Return None if it is invalid."""
         rule, source = "The metadata names the server and its authorization servers.", "RFC 9728, 3.3"
         try:
-            found = await self._run(find_resource(self._plan.url, self._challenge))
+            metadata = await self._run(find_resource(self._plan.url, self._challenge))
         except CallError as error:
             hint = "Correct the document that the server publishes, or the URL in `WWW-Authenticate`."
-            self._put(StepName.RESOURCE, self._addresses(), [_broken(rule, source, error, hint)])
+            self._store(StepName.RESOURCE, self._request_values(), [_broken_rule(rule, source, error, hint)])
             return None
-        values = self._addresses()
-        if found is None:
+        values = self._request_values()
+        if metadata is None:
             rule = "The server publishes its protected resource metadata."
             hint = "Clients of newer revisions cannot log in. Publish /.well-known/oauth-protected-resource."
             observed = "none; the server itself is used as authorization server, as in 2025-03-26"
             source = f"RFC 9728, 3; {AUTHORIZATION}"
-            self._put(StepName.RESOURCE, values, [LoginRule(RuleState.WARNING, rule, source, observed, hint)])
+            warning = LoginRule(RuleState.WARNING, rule, source, observed, hint)
+            self._store(StepName.RESOURCE, values, [warning])
             return ResourceMetadata(canonical_url(self._plan.url), ())
         values |= {
-            "resource": found.resource,
-            "authorization_servers": " ".join(found.issuers),
-            "scopes_supported": " ".join(found.scopes),
+            "resource": metadata.resource,
+            "authorization_servers": " ".join(metadata.issuers),
+            "scopes_supported": " ".join(metadata.scopes),
         }
-        is_same = found.resource.rstrip("/") == canonical_url(self._plan.url).rstrip("/")
+        is_same = metadata.resource.rstrip("/") == canonical_url(self._plan.url).rstrip("/")
         rules = [
             _rule(
                 is_same,
                 "`resource` is the URL of the server.",
                 source,
-                found.resource if is_same else f"{found.resource}, a parent of the URL",
+                metadata.resource if is_same else f"{metadata.resource}, a parent of the URL",
                 "Some clients require the exact URL.",
                 otherwise=RuleState.WARNING,
             ),
@@ -237,13 +242,14 @@ class _Check:
                 RuleState.FOLLOWED,
                 "The metadata names at least one authorization server.",
                 AUTHORIZATION,
-                f"{len(found.issuers)}",
+                f"{len(metadata.issuers)}",
             ),
         ]
-        self._put(StepName.RESOURCE, values, rules)
-        return found
+        self._store(StepName.RESOURCE, values, rules)
+        return metadata
 
-    async def _server(self, resource: ResourceMetadata) -> AuthorizationServer | None:
+    async def _check_server(self, resource: ResourceMetadata) -> AuthorizationServer | None:
+        """Read the metadata of the authorization server. Return None if it is missing or invalid."""
         is_own = not resource.issuers
         flow = find_own_server(self._plan.url, self._challenge.scope) if is_own else None
         try:
@@ -252,9 +258,9 @@ class _Check:
             rule, source = "The authorization server publishes valid metadata.", "RFC 8414, 3"
             hint = error.hint if isinstance(error, LoginUnavailable) else ""
             hint = hint or "Correct the metadata at the authorization server, or `authorization_servers`."
-            self._put(StepName.SERVER, self._addresses(), [_broken(rule, source, error, hint)])
+            self._store(StepName.SERVER, self._request_values(), [_broken_rule(rule, source, error, hint)])
             return None
-        values = self._addresses() | {
+        values = self._request_values() | {
             "issuer": server.issuer,
             "authorization_endpoint": server.authorization_endpoint,
             "token_endpoint": server.token_endpoint,
@@ -293,12 +299,12 @@ class _Check:
                 otherwise=RuleState.WARNING,
             ),
         ]
-        # The only fault that does not stop this step is that of `issuer_as_named`.
-        self._put(StepName.SERVER, values, rules)
+        # The only possible deviation is that of `issuer_as_named`, and the first rule reports it.
+        self._store(StepName.SERVER, values, rules)
         return server
 
-    async def _registration(self, server: AuthorizationServer) -> bool:
-        """Report the kind of the registration. Return True if the client has an id or can get one."""
+    async def _check_registration(self, server: AuthorizationServer) -> bool:
+        """Report how the client gets its id. Return True if it has an id or can get one."""
         options = self._plan.options
         registered_client = await asyncio.to_thread(self._plan.store.client, server.issuer)
         rule = "The client uses a registered id, a client ID metadata document, or dynamic registration."
@@ -330,17 +336,17 @@ class _Check:
             observed = f"registered at {options.client_issuer}, but the server trusts {server.issuer}"
             hint = "Register a client at this issuer."
             rules.append(LoginRule(RuleState.BROKEN, rule, REGISTRATION, observed, hint))
-        self._put(StepName.REGISTRATION, values, rules)
+        self._store(StepName.REGISTRATION, values, rules)
         return all(each.state is not RuleState.BROKEN for each in rules)
 
-    def _authorization(
+    def _report_authorization(
         self,
         server: AuthorizationServer,
         resource: ResourceMetadata,
         state: StepState,
         rules: Iterable[LoginRule] = (),
     ) -> None:
-        """Report the authorization request that was sent, or would be."""
+        """Report the authorization request that was sent, or that a login would send."""
         if self._plan.options.is_machine:
             values = {"login": "by the client itself, without a person"}
             self.steps[StepName.AUTHORIZATION] = LoginStep(StepName.AUTHORIZATION, state, values, list(rules))
@@ -354,55 +360,57 @@ class _Check:
             "scope": self._plan.options.scope or requested_scopes,
             "iss": "required in the redirect" if server.sends_issuer else "compared if it is sent",
         }
-        if self._visited:
-            sent = dict(parse_qsl(urlsplit(self._visited).query))
-            values |= {name: sent[name] for name in sent if name in ("scope", "resource", "client_id")}
-            values |= {name: MASK for name in ("state", "code_challenge") if name in sent}
-            rules = [*_request_rules(sent, resource.resource), *rules]
+        if self._login_address:
+            parameters = dict(parse_qsl(urlsplit(self._login_address).query))
+            shown_names = ("scope", "resource", "client_id")
+            values |= {name: parameters[name] for name in shown_names if name in parameters}
+            values |= {name: MASK for name in ("state", "code_challenge") if name in parameters}
+            rules = [*_request_rules(parameters, resource.resource), *rules]
         step = LoginStep(StepName.AUTHORIZATION, state, _masked_values(values), list(rules))
         self.steps[StepName.AUTHORIZATION] = step
 
-    async def _token(self, server: AuthorizationServer) -> bool:
+    async def _check_token(self, server: AuthorizationServer) -> bool:
         """Report the stored token, and renew it if needed. Return False if no token can be stored."""
         store = self._plan.store
         try:
             await asyncio.to_thread(store.check)
         except AuthorizationError as error:
-            self._put(StepName.TOKEN, {}, [_broken("mcpdesk can read and store tokens.", "", error)])
+            self._store(StepName.TOKEN, {}, [_broken_rule("mcpdesk can read and store tokens.", "", error)])
             return False
         grant = await asyncio.to_thread(store.grant, self._plan.url)
         if grant is None:
-            self._put(StepName.TOKEN, {"token": "none is stored"}, [], StepState.NOT_NEEDED)
-            self._put(StepName.REFRESH, {}, [], StepState.NOT_NEEDED)
+            self._store(StepName.TOKEN, {"token": "none is stored"}, [], StepState.NOT_NEEDED)
+            self._store(StepName.REFRESH, {}, [], StepState.NOT_NEEDED)
         else:
-            await self._stored_token(grant, server)
+            await self._check_stored_token(grant, server)
         return True
 
-    async def _stored_token(self, grant: OAuthGrant, server: AuthorizationServer) -> None:
+    async def _check_stored_token(self, grant: OAuthGrant, server: AuthorizationServer) -> None:
+        """Use the stored token, and renew it if needed."""
         rules = self._grant_rules(grant, server)
         if any(each.state is RuleState.BROKEN for each in rules):
-            self._put(StepName.TOKEN, _facts(grant), rules)
+            self._store(StepName.TOKEN, _grant_values(grant), rules)
             return
         is_expired = grant.has_expired(time.time())
-        accepted = None if is_expired else await self._accepts(grant)
-        is_rejected = accepted is not None and accepted.state is RuleState.BROKEN
-        is_new_needed = is_expired or is_rejected or self._plan.renews
-        if is_new_needed and self._plan.options.is_machine and not grant.refresh_token:
+        acceptance = None if is_expired else await self._acceptance_rule(grant)
+        is_rejected = acceptance is not None and acceptance.state is RuleState.BROKEN
+        needs_new_token = is_expired or is_rejected or self._plan.renews
+        if needs_new_token and self._plan.options.is_machine and not grant.refresh_token:
             return  # the next step gets a new token with the credentials
-        if is_new_needed:
+        if needs_new_token:
             renewed = await self._refresh(grant)
             if renewed is not None:
                 grant = renewed
-                accepted = await self._accepts(grant)
+                acceptance = await self._acceptance_rule(grant)
         else:
-            self._refresh_not_tried(grant)
-        if accepted is not None:
-            rules.append(accepted)
-            self.is_usable = accepted.state is not RuleState.BROKEN
+            self._report_unused_refresh(grant)
+        if acceptance is not None:
+            rules.append(acceptance)
+            self.is_usable = acceptance.state is not RuleState.BROKEN
         elif is_expired:
             rule, observed = "The token is still valid.", _lifetime(grant)
             rules.append(LoginRule(RuleState.BROKEN, rule, "OAuth 2.1, 3.2.3", observed, self._log_in_hint))
-        self._put(StepName.TOKEN, _facts(grant), rules)
+        self._store(StepName.TOKEN, _grant_values(grant), rules)
 
     @property
     def _log_in_hint(self) -> str:
@@ -438,17 +446,17 @@ class _Check:
             ),
         ]
 
-    async def _accepts(self, grant: OAuthGrant) -> LoginRule:
-        """Send a request with the token, and return the rule about its answer."""
+    async def _acceptance_rule(self, grant: OAuthGrant) -> LoginRule:
+        """Send a request with the token. Return the rule that the server accepts it."""
         rule, source = "The server accepts a request with the token.", "RFC 6750, 2.1"
         if grant.is_bound:
             observed = "not tried: the token is bound to the key of the process that logged in"
             return LoginRule(RuleState.WARNING, rule, "RFC 9449", observed)
         headers = HEADERS | {"Authorization": f"Bearer {grant.access_token}"}
         try:
-            status, challenges = await self._answer(headers)
+            status, challenges = await self._send(headers)
         except CallError as error:
-            return _broken(rule, source, error)
+            return _broken_rule(rule, source, error)
         challenge = parse_challenge(challenges) or Challenge()
         observed = " ".join(filter(None, (f"HTTP {status}", challenge.error)))
         if status == 401 or (status == 403 and challenge.error == "insufficient_scope"):
@@ -458,7 +466,7 @@ class _Check:
     async def _refresh(self, grant: OAuthGrant) -> OAuthGrant | None:
         """Renew the token. Return the new one, or None if this is not possible."""
         if not grant.refresh_token:
-            self._without_refresh_token(grant, RuleState.BROKEN)
+            self._report_no_refresh_token(grant, RuleState.BROKEN)
             return None
         rule, source = "The refresh token renews the login without a person.", "OAuth 2.1, 4.3"
         authorizer = Authorizer(self._plan.url, self._plan.options, self._plan.store)
@@ -467,7 +475,7 @@ class _Check:
             renewed = await authorizer.renew(self._watched, self._challenge)
         except CallError as error:
             values = {"refresh_token": MASK, "expires": _lifetime(grant)}
-            self._put(StepName.REFRESH, values, [_broken(rule, source, error, self._log_in_hint)])
+            self._store(StepName.REFRESH, values, [_broken_rule(rule, source, error, self._log_in_hint)])
             return None
         is_rotated = renewed.refresh_token != grant.refresh_token
         is_public = not renewed.client.secret and not renewed.is_bound
@@ -486,30 +494,31 @@ class _Check:
                 otherwise=RuleState.WARNING,
             ),
         ]
-        self._put(StepName.REFRESH, values, [*rules, *self._remarks()])
+        self._store(StepName.REFRESH, values, [*rules, *self._deviation_rules()])
         return renewed
 
-    def _refresh_not_tried(self, grant: OAuthGrant) -> None:
+    def _report_unused_refresh(self, grant: OAuthGrant) -> None:
+        """Report the step `refresh` if the token need not be renewed."""
         if self._plan.options.is_machine and not grant.refresh_token:
             values = {"refresh_token": "none; the client gets a new token with its credentials"}
-            self._put(StepName.REFRESH, values, [], StepState.NOT_NEEDED)
+            self._store(StepName.REFRESH, values, [], StepState.NOT_NEEDED)
             return
         if not grant.refresh_token:
-            self._without_refresh_token(grant, RuleState.WARNING)
+            self._report_no_refresh_token(grant, RuleState.WARNING)
             return
         values = {
             "refresh_token": MASK,
             "expires": _lifetime(grant),
             "note": "not tried, because the token is valid; --renew tries it",
         }
-        self._put(StepName.REFRESH, values, [], StepState.NOT_NEEDED)
+        self._store(StepName.REFRESH, values, [], StepState.NOT_NEEDED)
 
-    def _without_refresh_token(self, grant: OAuthGrant, state: RuleState) -> None:
+    def _report_no_refresh_token(self, grant: OAuthGrant, state: RuleState) -> None:
         rule = "The token response has a refresh token, so that a person logs in once."
         hint = "Request the scope offline_access with --scope, if the provider has it, and log in again."
         observed = f"none; the login ends with the token, which {_lifetime(grant)}"
         rules = [LoginRule(state, rule, "OAuth 2.1, 1.3.2", observed, hint)]
-        self._put(StepName.REFRESH, {"refresh_token": "none"}, rules)
+        self._store(StepName.REFRESH, {"refresh_token": "none"}, rules)
 
     async def _log_in(self, server: AuthorizationServer, resource: ResourceMetadata) -> None:
         """Log in, and report the steps that this reaches."""
@@ -518,7 +527,7 @@ class _Check:
         self._deviations.clear()
 
         def show(address: str) -> None:
-            self._visited = address
+            self._login_address = address
             if plan.show is not None:
                 plan.show(address)
 
@@ -529,69 +538,69 @@ class _Check:
                 show,
                 options=plan.options,
                 timeout_s=plan.timeout_s,
-                watch=self._note,
-                report_deviation=self._remark,
+                watch=self._record_fetch,
+                report_deviation=self._add_deviation,
             )
         except CallError as error:
-            self._login_failed(server, resource, error)
+            self._report_failed_login(server, resource, error)
             return
         if any(step.subject == "the registration" for step, _ in self._fetched):
-            before = self.steps[StepName.REGISTRATION]
-            values = {**before.values, "kind": "dynamic, registered now", "client_id": grant.client.id}
-            self._put(StepName.REGISTRATION, values, before.rules)
+            earlier = self.steps[StepName.REGISTRATION]
+            values = {**earlier.values, "kind": "dynamic, registered now", "client_id": grant.client.id}
+            self._store(StepName.REGISTRATION, values, earlier.rules)
         rule = "`state` and `iss` of the redirect match the login."
-        match = LoginRule(RuleState.FOLLOWED, rule, "OAuth 2.1, 7.12; RFC 9207, 2.4", "they match")
-        rules = [] if plan.options.is_machine else [match]
-        self._authorization(server, resource, StepState.OK, rules)
-        accepted = await self._accepts(grant)
-        self.is_usable = accepted.state is not RuleState.BROKEN
-        rules = [*self._grant_rules(grant, server), accepted, *self._remarks()]
-        self._put(StepName.TOKEN, _facts(grant), rules)
-        self._refresh_not_tried(grant)
+        redirect_rule = LoginRule(RuleState.FOLLOWED, rule, "OAuth 2.1, 7.12; RFC 9207, 2.4", "they match")
+        rules = [] if plan.options.is_machine else [redirect_rule]
+        self._report_authorization(server, resource, StepState.OK, rules)
+        acceptance = await self._acceptance_rule(grant)
+        self.is_usable = acceptance.state is not RuleState.BROKEN
+        rules = [*self._grant_rules(grant, server), acceptance, *self._deviation_rules()]
+        self._store(StepName.TOKEN, _grant_values(grant), rules)
+        self._report_unused_refresh(grant)
 
-    def _login_failed(
+    def _report_failed_login(
         self, server: AuthorizationServer, resource: ResourceMetadata, error: CallError
     ) -> None:
-        """Report the step at which a login failed: the last request shows how far it came."""
-        broken = _broken("The login succeeds.", "OAuth 2.1, 4.1", error)
-        last = self._fetched[-1][0].subject if self._fetched else ""
-        if last == "the token request":
-            self._authorization(server, resource, StepState.OK)
-            self._put(StepName.TOKEN, {}, [broken])
-        elif last == "the registration" and not self._visited:
-            before = self.steps[StepName.REGISTRATION]
-            self._put(StepName.REGISTRATION, before.values, [*before.rules, broken])
+        """Report the step at which a login failed, which the last request shows."""
+        broken = _broken_rule("The login succeeds.", "OAuth 2.1, 4.1", error)
+        last_subject = self._fetched[-1][0].subject if self._fetched else ""
+        if last_subject == "the token request":
+            self._report_authorization(server, resource, StepState.OK)
+            self._store(StepName.TOKEN, {}, [broken])
+        elif last_subject == "the registration" and not self._login_address:
+            earlier = self.steps[StepName.REGISTRATION]
+            self._store(StepName.REGISTRATION, earlier.values, [*earlier.rules, broken])
         else:
-            self._authorization(server, resource, StepState.BROKEN, [broken])
+            self._report_authorization(server, resource, StepState.BROKEN, [broken])
 
-    # helpers
+    # Helpers
 
-    def _note(self, step: Fetch, answer: FetchResult) -> None:
+    def _record_fetch(self, step: Fetch, answer: FetchResult) -> None:
         self._fetched.append((step, answer))
 
-    def _remark(self, text: str) -> None:
-        if text not in self._reported_faults:
-            self._reported_faults.add(text)
+    def _add_deviation(self, text: str) -> None:
+        if text not in self._reported_deviations:
+            self._reported_deviations.add(text)
             self._deviations.append(text)
 
-    async def _answer(self, headers: Mapping[str, str]) -> tuple[int, list[str]]:
-        """Send a request. Return the status and the challenges of the answer.
+    async def _send(self, headers: Mapping[str, str]) -> tuple[int, list[str]]:
+        """Send a request. Return the status of the answer, and its `WWW-Authenticate` headers.
 
-        Raises: CallError, also for an answer that does not come from an MCP server.
+        Raises: CallError if there is no answer, or if it does not come from an MCP server.
         """
-        limit_s = self._plan.request_timeout_s
+        timeout_s = self._plan.request_timeout_s
         try:
             async with (
-                asyncio.timeout(limit_s),
+                asyncio.timeout(timeout_s),
                 self._requests.answered("POST", headers, PING, follows_redirects=True) as answer,
             ):
-                # The status 404 with JSON is an answer: the method is unknown.
+                # An MCP server may answer an unknown method with the status 404 and JSON.
                 is_missing = answer.status in (404, 405) and answer.content_type != "application/json"
                 if 300 <= answer.status < 400 or answer.status >= 500 or is_missing:
                     raise CallError(f"HTTP {answer.status}")
                 return answer.status, answer.headers.getall("WWW-Authenticate", [])
         except TimeoutError:
-            raise CallError(f"no answer within {limit_s:g} s") from None
+            raise CallError(f"no answer within {timeout_s:g} s") from None
 
     async def _run(self, flow: Flow[T]) -> T:
         """Run the requests of a flow, and return its result. Raises: CallError."""
@@ -599,17 +608,17 @@ class _Check:
         self._deviations.clear()
         return await run_flow(flow, self._watched)
 
-    def _addresses(self) -> dict[str, str]:
-        """Return the requests of the step, with their results."""
-        parts = [f"{step.url} (HTTP {answer.status})" for step, answer in self._fetched]
-        return {"requests": ", ".join(parts)} if parts else {}
+    def _request_values(self) -> dict[str, str]:
+        """Return the value `requests` of a step: the requests that were sent, with their status."""
+        requests = [f"{fetch.url} (HTTP {answer.status})" for fetch, answer in self._fetched]
+        return {"requests": ", ".join(requests)} if requests else {}
 
-    def _remarks(self) -> list[LoginRule]:
-        """Return the faults that did not stop the step."""
+    def _deviation_rules(self) -> list[LoginRule]:
+        """Return a warning for each deviation in the current step."""
         rule = "The server follows the specifications."
         return [LoginRule(RuleState.WARNING, rule, "", masked_value(text)) for text in self._deviations]
 
-    def _put(
+    def _store(
         self,
         name: StepName,
         values: dict[str, str],
@@ -617,10 +626,11 @@ class _Check:
         state: StepState | None = None,
     ) -> None:
         """Store the result of a step. Its state is that of its worst rule, unless `state` is given."""
-        states = {each.state for each in rules}
-        worst = StepState.WARNING if RuleState.WARNING in states else StepState.OK
-        worst = StepState.BROKEN if RuleState.BROKEN in states else worst
-        self.steps[name] = LoginStep(name, state or worst, _masked_values(values), rules)
+        rule_states = {each.state for each in rules}
+        if state is None:
+            state = StepState.WARNING if RuleState.WARNING in rule_states else StepState.OK
+            state = StepState.BROKEN if RuleState.BROKEN in rule_states else state
+        self.steps[name] = LoginStep(name, state, _masked_values(values), rules)
 
 
 def _rule(
@@ -638,9 +648,10 @@ def _rule(
     return LoginRule(otherwise, rule, source, observed, hint)
 
 
-def _request_rules(sent: Mapping[str, str], resource: str) -> list[LoginRule]:
+def _request_rules(parameters: Mapping[str, str], resource: str) -> list[LoginRule]:
     """Return the rules about the authorization request that was sent."""
-    method, sent_resource = sent.get("code_challenge_method", "none"), sent.get("resource", "none")
+    method = parameters.get("code_challenge_method", "none")
+    sent_resource = parameters.get("resource", "none")
     hint = "This is a bug of mcpdesk."
     return [
         _rule(method == "S256", "The request uses PKCE with S256.", "OAuth 2.1, 4.1.1", method, hint),
@@ -650,8 +661,8 @@ def _request_rules(sent: Mapping[str, str], resource: str) -> list[LoginRule]:
     ]
 
 
-def _broken(rule: str, source: str, error: CallError, hint: str = "") -> LoginRule:
-    """Return the rule that an error is about."""
+def _broken_rule(rule: str, source: str, error: CallError, hint: str = "") -> LoginRule:
+    """Return the rule as broken, with an error that shows this."""
     if isinstance(error, AuthorizationError):
         source, hint = error.clause or source, error.hint or hint
     observed = masked_value(error.message)
@@ -659,11 +670,11 @@ def _broken(rule: str, source: str, error: CallError, hint: str = "") -> LoginRu
 
 
 def _masked_values(values: dict[str, str]) -> dict[str, str]:
-    """Return the values that are not empty, masked and cut."""
+    """Return the values that are not empty, with secrets masked and shortened."""
     return {name: masked_value(text) for name, text in values.items() if text}
 
 
-def _facts(grant: OAuthGrant) -> dict[str, str]:
+def _grant_values(grant: OAuthGrant) -> dict[str, str]:
     return {
         "access_token": MASK,
         "token_type": "DPoP" if grant.is_bound else "Bearer",
@@ -678,13 +689,11 @@ def _lifetime(grant: OAuthGrant) -> str:
     """Return a text such as `expires in 12 min`."""
     if grant.expires is None:
         return "has no known end"
-    left_s = round(grant.expires - time.time())
-    amount = f"{abs(left_s)} s" if abs(left_s) < 120 else f"{abs(left_s) // 60} min"
-    return f"expires in {amount}" if left_s > 0 else f"expired {amount} ago"
+    remaining_s = round(grant.expires - time.time())
+    amount = f"{abs(remaining_s)} s" if abs(remaining_s) < 120 else f"{abs(remaining_s) // 60} min"
+    return f"expires in {amount}" if remaining_s > 0 else f"expired {amount} ago"
 
 
 def masked_value(text: str) -> str:
-    """Return the beginning of a value. It is cut after its secrets are masked, because the beginning of a
-    secret may not be recognized as one.
-    """
+    """Return the beginning of a value. It is masked before it is cut, while its secrets are recognizable."""
     return mask_text(text)[:MAX_VALUE_LENGTH]

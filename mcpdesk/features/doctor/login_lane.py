@@ -1,4 +1,7 @@
-"""Checks of logins in a core. A front end requests them, and reads their results."""
+"""Checks of logins in a core. A front end requests the checks, and reads their results.
+
+A lane is the sequence of checks of one server.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ class LoginLanes(FeaturePart, frozen=True):
 
 
 def _url_target(upstream: Upstream) -> UrlTarget | None:
-    """Return the URL of a remote server. None for any other server."""
+    """Return the target of a remote server, or None for any other server."""
     from mcpdesk.client.targets import UrlTarget
 
     target = upstream.plan.target

@@ -44,7 +44,7 @@ class LoginPage(Dialog[None]):
     """
 
     def __init__(self, link: Link, server: str, copy: Callable[[str, str], None]) -> None:
-        """`copy` copies a text, and reports its description."""
+        """`copy(text, description)` copies a text, and shows the description in a message."""
         super().__init__()
         self._link = link
         self._server = server
@@ -77,13 +77,13 @@ class LoginPage(Dialog[None]):
             self.notify("A check is running. Press t again after its end.", severity="warning")
 
     def _show_result(self) -> None:
-        """Show the result of a check that has ended."""
+        """Show the result of the newest check that has ended, unless it is already shown."""
         lane = self._link.feature_part(LoginLanes).of(self._server)
         if lane.number == self._shown_number:
             return
         self._shown_number, self._lines = lane.number, lane.lines
-        end = len(lane.lines) - lane.lines[::-1].index("") if "" in lane.lines else 0
-        lines = [*lane.lines[end:], "", *lane.lines[:end]]  # the summary first
+        summary_start = len(lane.lines) - lane.lines[::-1].index("") if "" in lane.lines else 0
+        lines = [*lane.lines[summary_start:], "", *lane.lines[:summary_start]]  # the summary first
         styled = [Content.styled(line, STYLES.get(line.strip()[:1], "")) for line in lines]
         self.query_one(Static).update(Content("\n").join(styled))
 

@@ -37,9 +37,12 @@ def _summary(report: LoginReport) -> Iterator[str]:
     counts = {state: sum(each.state is state for each in rules) for state in RuleState}
     names = {RuleState.FOLLOWED: "followed", RuleState.WARNING: "with a warning", RuleState.BROKEN: "broken"}
     parts = ", ".join(f"{counts[state]} {name}" for state, name in names.items() if counts[state])
-    is_only_missing = report.needs_person and not counts[RuleState.BROKEN]
-    verdict = "There is no login yet" if is_only_missing else "The login does not work"
-    verdict = "The login works" if report.ok else verdict
+    if report.ok:
+        verdict = "The login works"
+    elif report.needs_person and not counts[RuleState.BROKEN]:
+        verdict = "There is no login yet"
+    else:
+        verdict = "The login does not work"
     yield f"{verdict}: {len(rules)} rules, {parts or 'none checked'}."
     if report.needs_person:
         yield f"A person must log in: {report.next}"

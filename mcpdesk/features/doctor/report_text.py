@@ -23,7 +23,7 @@ from mcpdesk.plain_text import clean
 
 HEADERS = ("server", "state", "start", "revision", "other era", "tools", "tokens", "login", "lock")
 HIDING_ORDER = ("other era", "start", "lock", "tokens", "revision", "tools", "login")
-"""Columns that are hidden if the table is too wide, the first one first."""
+"""Columns that are hidden if the table is too wide, in the order in which they are hidden."""
 _STATES = {
     CheckState.NOT_TRUSTED: "not started: not trusted",
     CheckState.UNUSABLE: "not started: unusable",
@@ -50,7 +50,7 @@ def report_lines(report: Report) -> list[str]:
 def table_lines(
     report: Report, max_target_length: int = MAX_TARGET_LENGTH, max_width: int | None = None
 ) -> list[str]:
-    """Return a line for each server, below the titles. Empty without servers.
+    """Return the titles and a line for each server, or [] without servers.
 
     If the lines would be wider than `max_width` cells, some columns are left out.
     """
@@ -59,16 +59,16 @@ def table_lines(
     if max_width is None:
         return lines
     is_empty = {name: not any(cells) for name, *cells in zip(*rows, strict=True)}
-    hidden = sorted(HIDING_ORDER, key=lambda name: not is_empty[name])
-    while hidden and any(cell_len(line.rstrip()) > max_width for line in lines):
-        at = rows[0].index(hidden.pop(0))
-        rows = [(*row[:at], *row[at + 1 :]) for row in rows]
+    hiding_order = sorted(HIDING_ORDER, key=lambda name: not is_empty[name])  # empty columns first
+    while hiding_order and any(cell_len(line.rstrip()) > max_width for line in lines):
+        column = rows[0].index(hiding_order.pop(0))
+        rows = [(*row[:column], *row[column + 1 :]) for row in rows]
         lines = list(aligned(rows))
     return lines
 
 
 def fact_lines(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield for each server its name with its state, and a line with all other columns and its entry."""
+    """Yield two lines for each server: its name and state, and all other columns with its entry."""
     for server in report.servers:
         target, state, *cells = _row(server, len(server.target))
         facts = (f"{name} {cell}" for name, cell in zip(HEADERS[2:], cells, strict=True) if cell)
@@ -78,12 +78,13 @@ def fact_lines(report: Report) -> Iterator[tuple[str, str]]:
 
 def note_lines(report: Report) -> list[str]:
     """Return the lines below the table. The last line is the summary."""
-    parts = [*map(list, _parts(report)), [_summary(report)]]
-    lines = [line for part in parts if part for line in (*part, "")][:-1]
+    paragraphs = [*map(list, _paragraphs(report)), [_summary(report)]]
+    lines = [line for paragraph in paragraphs if paragraph for line in (*paragraph, "")][:-1]
     return [clean(line, newlines=False) for line in lines]
 
 
-def _parts(report: Report) -> Iterator[Iterable[str]]:
+def _paragraphs(report: Report) -> Iterator[Iterable[str]]:
+    """Yield the lines of each paragraph below the table. A paragraph may be empty."""
     yield (f"{each.client}: {each.file} cannot be read: {each.reason}" for each in report.problems)
     for each in report.servers:
         yield _fault_lines(each)

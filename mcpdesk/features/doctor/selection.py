@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def only_trusted(settings: Settings, *, trusts_all: bool) -> Agree:
-    """Return a function that refuses a file unless the person has trusted its content. It asks nothing."""
+    """Return a function that refuses a file unless a person has already trusted its content.
+
+    The function asks no person. It raises UntrustedFileError for a file that it refuses.
+    """
     store = TrustStore(settings.state_dir)
 
     def agree(config: ConfigFile) -> None:
@@ -47,30 +50,31 @@ def selected(targets: Sequence[str]) -> FoundServers:
     """
     if not targets:
         return discover()
-    parts = [_selected(each) for each in targets]
-    servers = {(each.path, each.server.name): each for part in parts for each in part.servers}
-    problems = dict.fromkeys(each for part in parts for each in part.problems)
+    discoveries = [_servers_of_target(target) for target in targets]
+    servers = {(each.path, each.server.name): each for part in discoveries for each in part.servers}
+    problems = dict.fromkeys(each for part in discoveries for each in part.problems)
     return FoundServers(
         tuple(servers.values()),
         tuple(problems),
-        sum(part.files for part in parts),
-        any(part.is_cut for part in parts),
+        sum(part.files for part in discoveries),
+        any(part.is_cut for part in discoveries),
     )
 
 
 def with_connections(
-    targets: Sequence[str], opened: Mapping[str, tuple[UrlTarget | CommandTarget, object]]
+    targets: Sequence[str], connections: Mapping[str, tuple[UrlTarget | CommandTarget, object]]
 ) -> FoundServers:
-    """Return the servers that the targets name, and those of open connections by name.
+    """Return the servers that the targets name, and the servers of open connections.
 
-    Without both, return all servers of clients. Raises: DeskUserError for a target that names no server.
+    `connections` has the targets of open connections by name. Without targets and connections, return all
+    servers of clients. Raises: DeskUserError for a target that names no server.
     """
-    found = selected(targets) if targets or not opened else FoundServers((), (), 0)
-    servers = tuple(_opened_server(name, target) for name, (target, _) in opened.items())
-    return msgspec.structs.replace(found, servers=(*found.servers, *servers))
+    discovery = selected(targets) if targets or not connections else FoundServers((), (), 0)
+    servers = tuple(_connection_server(name, target) for name, (target, _) in connections.items())
+    return msgspec.structs.replace(discovery, servers=(*discovery.servers, *servers))
 
 
-def _opened_server(name: str, target: UrlTarget | CommandTarget) -> FoundServer:
+def _connection_server(name: str, target: UrlTarget | CommandTarget) -> FoundServer:
     """Return the server of an open connection. It is in no file."""
     if isinstance(target, UrlTarget):
         server = ConfiguredServer(name, url=target.url, kind=target.kind, headers=target.headers)
@@ -79,7 +83,8 @@ def _opened_server(name: str, target: UrlTarget | CommandTarget) -> FoundServer:
     return FoundServer("", server, Path(), "", "connection", connection=name)
 
 
-def _selected(target: str) -> FoundServers:
+def _servers_of_target(target: str) -> FoundServers:
+    """Return the servers that one target names. Raises: DeskUserError if it names none."""
     if target.removesuffix(":") in CLIENTS and not Path(target).exists():
         discovery = discover(clients=(target.removesuffix(":"),))
         if not (discovery.servers or discovery.problems):
@@ -89,7 +94,7 @@ def _selected(target: str) -> FoundServers:
         return discovery
     if is_client_server(target):
         path, name = find_configured_server(target)
-        return _of_file(path, name)
+        return _servers_of_file(path, name)
     path, name = split_target(target)
     if not is_config_file(str(path)):
         kinds = "A target is a client (`cursor:`), a server (`cursor:github`) or a configuration file."
@@ -99,19 +104,19 @@ def _selected(target: str) -> FoundServers:
             or similar_servers(target)
             or f"{kinds} `mcpdesk check TARGET` checks any other server.",
         )
-    return _of_file(path.expanduser(), name)
+    return _servers_of_file(path.expanduser(), name)
 
 
-def _of_file(path: Path, name: str) -> FoundServers:
-    """Return the servers of a file, or only one of them. The client is known if the file is one of its files.
+def _servers_of_file(path: Path, name: str) -> FoundServers:
+    """Return the servers of a file, or only the server `name` if `name` is not "".
 
-    A file of a client that cannot be read becomes a problem, so that other targets are examined.
-
-    Raises: DeskUserError if a file of no client cannot be read, or if the file has no such server.
+    If a client's own file cannot be read, this becomes a problem in the result, so that other targets are
+    still examined. Raises: DeskUserError if any other file cannot be read, or if the file has no server
+    `name`.
     """
-    discovered_servers = discover()
-    servers = [each for each in discovered_servers.servers if each.path.resolve() == path.resolve()]
-    problems = tuple(each for each in discovered_servers.problems if each.path.resolve() == path.resolve())
+    discovery = discover()
+    servers = [each for each in discovery.servers if each.path.resolve() == path.resolve()]
+    problems = tuple(each for each in discovery.problems if each.path.resolve() == path.resolve())
     if problems and not servers and not name:
         return FoundServers((), problems, 1)
     if not servers:
@@ -121,5 +126,5 @@ def _of_file(path: Path, name: str) -> FoundServers:
     if name:
         servers = [each for each in servers if each.server.name == name]
     if not servers:
-        read_config(path).server(name)
+        read_config(path).server(name)  # raises the error for a missing server
     return FoundServers(tuple(servers), problems, 1)

@@ -195,7 +195,7 @@ def test_secrets_of_an_open_connection_are_masked(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         opened = {"shop": (UrlTarget(f"http://127.0.0.1:{server.server_port}/mcp"), reach)}
-        plan = checkup.CheckupPlan(tmp_path, lambda config: None, lambda variable: "", opened=opened)
+        plan = checkup.CheckupPlan(tmp_path, lambda config: None, lambda variable: "", connections=opened)
         found = checkup.check_up(with_connections([], opened), plan)
         server.shutdown()
     (shop,) = found.servers
@@ -347,7 +347,7 @@ def test_budget_of_an_open_connection_can_be_limited(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(checkup, "examine", examine)
     opened = {"shop": (UrlTarget("http://127.0.0.1:9/mcp"), Reach())}
-    plan = checkup.CheckupPlan(tmp_path, lambda config: None, lambda variable: "", opened=opened)
+    plan = checkup.CheckupPlan(tmp_path, lambda config: None, lambda variable: "", connections=opened)
     for max_tokens, over in ((24, ["shop"]), (25, [])):
         found = checkup.check_up(with_connections([], opened), replace(plan, max_tokens=max_tokens))
         assert (found.over_budget, found.ok, found.clients) == (over, not over, [])

@@ -154,7 +154,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         known_ids = own_jobs.keys() | self._changed_jobs.keys()
         lost_ids = [each for each in stored_ids - known_ids if self._store().by_id(each) is None]
         for row in await self._shared_table.reclaim(lost_ids):
-            # If the fence shows no earlier holder, the creation of the job failed and its client got an error.
+            # Without an earlier holder, the creation of the job failed, and its client got an error.
             await self._take_over(row, may_repeat=row.record.fence > FIRST_FENCE + 1)
         for row in await self._table.claim() if may_take_over else ():
             await self._take_over(row, may_repeat=True)
