@@ -15,7 +15,7 @@ class Decision(Struct, frozen=True):
 
     verdict: Verdict
     message: JSONObject = {}
-    """Message that replaces the held message, or answers it. Empty for other verdicts."""
+    """Message that replaces the held message, or answers it. Empty if the verdict needs no message."""
 
 
 class Waiting:
@@ -23,10 +23,10 @@ class Waiting:
 
     def __init__(self, view: HeldMessage, message: JSONObject, request_id: Id | None) -> None:
         self.view = view
-        """Message in the form for front ends."""
+        """Held message in the form for front ends."""
         self.message = message
         self.request_id = request_id
-        """Id of the request that a server's message is about, or None."""
+        """Id of the request that a server's message is about, or None if there is none."""
         self.decision: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self.timer: asyncio.TimerHandle | None = None
         """Timer that releases the message, or None."""

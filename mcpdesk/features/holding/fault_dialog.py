@@ -41,18 +41,18 @@ class FaultDialog(Dialog[None]):
     """
     area = query_one(TextField)
 
-    def __init__(self, link: Link, rule: str = "") -> None:
-        """Create the dialog. `rule` is the filter to suggest if no faults are set."""
+    def __init__(self, link: Link, suggested_filter: str = "") -> None:
+        """Create the dialog. `suggested_filter` is used in an example rule if no faults are set."""
         super().__init__()
         self._link = link
-        self._rule = rule
+        self._suggested_filter = suggested_filter
 
     def compose(self) -> ComposeResult:
         """Compose rules, errors and keys."""
         with Vertical(classes="box") as box:
             box.border_title = "Faults by rule"
-            suggested = f"# delay 2s 10% for {self._rule or 'tool:NAME'}\n"
-            yield TextField(hold_view(self._link).faults or suggested, compact=True, show_line_numbers=True)
+            example = f"# delay 2s 10% for {self._suggested_filter or 'tool:NAME'}\n"
+            yield TextField(hold_view(self._link).faults or example, compact=True, show_line_numbers=True)
             yield Static(classes="wrong", markup=False)
             yield Static(Content(_HELP), classes="keys", markup=False)
 

@@ -29,13 +29,14 @@ Each pair of rule and client has one. The oldest is discarded first.
 """
 MAX_DELAY_S = 3600.0
 _RULE = re.compile(
-    r"(?P<kind>\S+)(?P<given>(?:\s+(?:\"[^\"]*\"|(?!for(?:\s|$))\S+))*)(?:\s+for\s+(?P<filter>.+))?"
+    r"(?P<kind>\S+)(?P<options>(?:\s+(?:\"[^\"]*\"|(?!for(?:\s|$))\S+))*)(?:\s+for\s+(?P<filter>.+))?"
 )
+"""Pattern for a rule: the kind of the fault, options, and a filter after the word `for`."""
 _OPTION = re.compile(r"\"[^\"]*\"|\S+")
 _PERCENTAGE = re.compile(r"(\d+(?:\.\d+)?)%")
 _ONE_WAY = re.compile(r"notifications/|kind:notification|elicitation/|sampling/|roots/list")
 """Pattern for filters that name notifications, or questions of a server to its client."""
-_DELAY_TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s)(?:\.\.(\d+(?:\.\d+)?)(ms|s))?")
+_DELAY_RANGE = re.compile(r"(\d+(?:\.\d+)?)(ms|s)(?:\.\.(\d+(?:\.\d+)?)(ms|s))?")
 
 
 class FaultKind(StrEnum):
@@ -48,7 +49,7 @@ class FaultKind(StrEnum):
     CUT = "cut"
 
 
-_ALLOWED = {
+_ALLOWED_OPTIONS = {
     FaultKind.DELAY: "a time like 2s, 200ms or 1s..5s, and a share like 10%",
     FaultKind.LOSE: "a share like 10%",
     FaultKind.ERROR: 'a code like -32603, a message in quotes, and a share like 10%',
@@ -61,8 +62,10 @@ class FaultRule(Struct, frozen=True):
     """One rule."""
 
     line: int
+    """Number of the line, from 1."""
     kind: FaultKind
     node: Node
+    """Parsed filter for messages."""
     share: float = 100.0
     """Percentage of matching messages that get the fault."""
     min_delay_s: float = 0.0
@@ -107,15 +110,15 @@ class FaultRules:
         self._seed = 0
         self._generators: dict[tuple[int, str], Random] = {}
         """Random generators by line of the rule and name of the client."""
-        for number, line in enumerate(text.splitlines(), 1):
-            words = line.strip()
-            if not words or words.startswith("#"):
+        for number, raw_line in enumerate(text.splitlines(), 1):
+            line = raw_line.strip()
+            if not line or line.startswith("#"):
                 continue
             try:
-                if match := re.fullmatch(r"seed\s+(\d{1,18})", words):
+                if match := re.fullmatch(r"seed\s+(\d{1,18})", line):
                     self._seed = int(match[1])
                     continue
-                self.rules.append(_rule(number, words))
+                self.rules.append(_parsed_rule(number, line))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
         if len(self.rules) > MAX_RULES:
@@ -162,16 +165,17 @@ class FaultRules:
         return generator
 
 
-def _rule(number: int, words: str) -> FaultRule:
+def _parsed_rule(number: int, line: str) -> FaultRule:
     """Parse one line. Raises: ValueError for an invalid line, and for a filter that can never match."""
     from mcpdesk.features.holding import reachable_rules
     from mcpdesk.recorder.index.query import QueryError, parse
 
-    match = _RULE.fullmatch(words)
-    kind = next((each for each in FaultKind if words.split()[0] == each), None)
+    match = _RULE.fullmatch(line)
+    first_word = line.split()[0]
+    kind = next((each for each in FaultKind if first_word == each), None)
     if kind is None:
         kinds = ", ".join(FaultKind)
-        raise ValueError(f"{words.split()[0]!r} is not a fault; use {kinds}, or seed NUMBER")
+        raise ValueError(f"{first_word!r} is not a fault; use {kinds}, or seed NUMBER")
     if match is None:
         raise ValueError("after `for` there must be a filter, like tool:echo")
     try:
@@ -180,8 +184,8 @@ def _rule(number: int, words: str) -> FaultRule:
         raise ValueError(error.message) from None
     share, code, message = 100.0, int(ErrorCode.INTERNAL_ERROR), "a fault by rule"
     min_delay_s = max_delay_s = 0.0
-    for word in _OPTION.findall(match["given"]):
-        delay = _DELAY_TIME.fullmatch(word)
+    for word in _OPTION.findall(match["options"]):
+        delay = _DELAY_RANGE.fullmatch(word)
         if (percent := _PERCENTAGE.fullmatch(word)) and 0 < float(percent[1]) <= 100:
             share = float(percent[1])
         elif kind is FaultKind.DELAY and delay is not None:
@@ -192,7 +196,7 @@ def _rule(number: int, words: str) -> FaultRule:
         elif kind is FaultKind.ERROR and re.fullmatch(r"-?\d{1,9}", word):
             code = int(word)
         else:
-            raise ValueError(f"{word!r} is invalid; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
+            raise ValueError(f"{word!r} is invalid; {kind} takes {_ALLOWED_OPTIONS[kind]}, then `for FILTER`")
     is_valid_delay = min_delay_s <= max_delay_s and 0 < max_delay_s <= MAX_DELAY_S
     if kind is FaultKind.DELAY and not is_valid_delay:
         raise ValueError(f"delay needs a time above 0s, of {MAX_DELAY_S:.0f}s at most, like 2s or 1s..5s")

@@ -153,8 +153,10 @@ class HoldView(FeaturePart, frozen=True):
     def with_offset(self, offset: int, core: str) -> Self:
         """Return the state with `offset` added to its numbers, and with the name of its core."""
         messages = tuple(
-            replace(one, number=one.number + offset, connection=one.connection + offset, core=core)
-            for one in self.messages
+            replace(
+                message, number=message.number + offset, connection=message.connection + offset, core=core
+            )
+            for message in self.messages
         )
         return replace(self, messages=messages)
 
@@ -173,30 +175,32 @@ class HoldView(FeaturePart, frozen=True):
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
         """Merge the states of several cores. Held messages are sorted, oldest first."""
-        with_rule = next((view for view in parts if view.rule), cls())
+        view_with_rule = next((view for view in parts if view.rule), cls())
+        messages = [message for view in parts for message in view.messages]
         return cls(
-            with_rule.rule,
-            with_rule.directions,
-            tuple(sorted((one for view in parts for one in view.messages), key=lambda one: one.since)),
-            tuple(dict.fromkeys(each for view in parts for each in view.canned)),
+            view_with_rule.rule,
+            view_with_rule.directions,
+            tuple(sorted(messages, key=lambda message: message.since)),
+            tuple(dict.fromkeys(call for view in parts for call in view.canned)),
             next((view.faults for view in parts if view.faults), ""),
             sum(view.struck for view in parts),
-            with_rule.is_once,
+            view_with_rule.is_once,
         )
 
 
 def hold_view(link: Link) -> HoldView:
-    """Return the hold rule of a core, and its held messages, oldest first."""
+    """Return the rules of a core for holding messages, and its held messages, oldest first."""
     return link.feature_part(HoldView)
 
 
 def name_of(request: JSONObject) -> str:
-    """Return the name of the tool or prompt, or the URI, in a request."""
+    """Return the name of the tool or prompt, or the URI, in a request, or "" if there is none."""
     params = request.get("params")
     return str(params.get("name", params.get("uri", ""))) if isinstance(params, dict) else ""
 
 
 def _json_object(text: str) -> JSONObject:
+    """Parse a JSON object. Raises: ValueError."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -240,5 +244,5 @@ def questions_in(answer: JSONObject) -> list[JSONObject]:
     """Return the questions in a result that asks for input, each in the form of a request."""
     result = answer.get("result")
     input_requests = result.get("inputRequests") if isinstance(result, dict) else None
-    requests = input_requests.items() if isinstance(input_requests, dict) else ()
-    return [{"jsonrpc": "2.0", "id": key, **one} for key, one in requests if isinstance(one, dict)]
+    entries = input_requests.items() if isinstance(input_requests, dict) else ()
+    return [{"jsonrpc": "2.0", "id": key, **entry} for key, entry in entries if isinstance(entry, dict)]

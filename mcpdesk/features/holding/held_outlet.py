@@ -47,13 +47,13 @@ class HeldQueue(MessageQueue):
 
         If this message or an earlier one must be held, add it to the queue instead.
         """
-        must_queue = self._queue_task is not None or self._must_hold(message)
+        must_queue = self.has_messages or self._must_hold(message)
         if not must_queue or len(self._queue) >= MAX_QUEUED_MESSAGES:
             self._deliver(message)
-        else:
-            self._queue.append(message)
-            if self._queue_task is None:
-                self._queue_task = asyncio.create_task(self._process_queue())
+            return
+        self._queue.append(message)
+        if self._queue_task is None:
+            self._queue_task = asyncio.create_task(self._process_queue())
 
     async def wait_until_empty(self) -> None:
         """Wait until no message is held or queued."""
@@ -62,7 +62,9 @@ class HeldQueue(MessageQueue):
 
     def close(self) -> list[bytes]:
         """Discard and return the waiting messages, because the recipient has disconnected."""
-        messages = [*([] if self._held_message is None else [self._held_message]), *self._queue]
+        messages = list(self._queue)
+        if self._held_message is not None:
+            messages.insert(0, self._held_message)
         self._queue.clear()
         if self._queue_task is not None:
             self._queue_task.cancel()

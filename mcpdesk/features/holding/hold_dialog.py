@@ -64,9 +64,11 @@ FORMER_KEYS: Final = {
     "d": "drop is now x",
     "t": f"release in {DELAY_S:g} s is in the menu (space)",
 }
-"""Keys of the previous release, each with a text about the present key of its action."""
-Draft = tuple[int, float, bool]
-"""Number of a held message, Unix time at which holding began, and True for a manual answer."""
+"""Keys of an earlier version, each with a text about the key that its action has now."""
+DraftKey = tuple[int, float, bool]
+"""Key of an unsent edit: number of the held message, Unix time in seconds when holding began, and True for a
+manual answer.
+"""
 _STATELESS_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -174,13 +176,13 @@ class HoldDialog(Dialog[bool]):
     def __init__(
         self,
         link: Link,
-        rule: str = "",
-        drafts: dict[Draft, str] | None = None,
+        suggested_filter: str = "",
+        drafts: dict[DraftKey, str] | None = None,
         selected: tuple[int, object] | None = None,
         *,
         edits: bool = False,
     ) -> None:
-        """Create the dialog. `rule` is the filter to suggest if no filter is set.
+        """Create the dialog. `suggested_filter` is shown if no filter is set.
 
         `drafts` contains unsent edits of held messages. The caller keeps it after the dialog is closed.
         `selected` is the connection and the id of the message to select first. If `edits`, the focus is in
@@ -191,8 +193,8 @@ class HoldDialog(Dialog[bool]):
         self._drafts = {} if drafts is None else drafts
         self._link = link
         self._shown_view = HoldView()
-        self._suggested = hold_view(link).rule or rule
-        self._selected = selected
+        self._initial_filter = hold_view(link).rule or suggested_filter
+        self._initial_selection = selected
         self._edited: HeldMessage | None = None
         """Message in the editor, or None."""
         self._initial_text = ""
@@ -204,7 +206,7 @@ class HoldDialog(Dialog[bool]):
         """Compose filter, direction, messages, editor and keys."""
         with Vertical(classes="box") as box:
             box.border_title = "Held messages"
-            yield SearchField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
+            yield SearchField(self._initial_filter, placeholder="a filter, like tool:Bash", compact=True)
             with Horizontal(classes="which"):
                 yield DirectionStrip(DIRECTIONS)
                 yield RepetitionStrip(REPETITIONS)
@@ -218,15 +220,16 @@ class HoldDialog(Dialog[bool]):
         view = hold_view(self._link)
         self.query_one(DirectionStrip).current = DIRECTIONS.index(view.directions)
         self.query_one(RepetitionStrip).current = int(view.is_once)
-        self._show()
+        self._show_view()
         positions = (
             row
             for row, message in enumerate(view.messages)
-            if (message.connection, message.id) == self._selected
+            if (message.connection, message.id) == self._initial_selection
         )
         self.listing.cursor = next(positions, 0)
         follow_core(self, self._link, self._refresh, poll_s=_UPDATE_S)
-        (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
+        first_widget = self.listing if view.messages or view.rule else self.query_one(SearchField)
+        first_widget.focus()
         if self._starts_in_editor and self._selected_message is not None:
             self.call_after_refresh(self.action_edit)  # the editor is displayed by then
 
@@ -304,7 +307,7 @@ class HoldDialog(Dialog[bool]):
         """Open the menu of actions on the message."""
         if (message := self._selected_message) is None:
             return
-        action = await self.app.push_screen_wait(Menu(_title(message), list(_menu_of(message))))
+        action = await self.app.push_screen_wait(Menu(_title(message), list(_menu_choices(message))))
         if (
             action is not None
             and self._selected_message is not None
@@ -356,7 +359,9 @@ class HoldDialog(Dialog[bool]):
         """Show a message, or an answer to the message, in the editor. Unsent edits are included."""
         self._store_edits()
         self._edited, self._is_answering = message, answers
-        initial_text = "" if message is None else self._answer_to(message) if answers else message.text
+        initial_text = "" if message is None else message.text
+        if message is not None and answers:
+            initial_text = self._answer_template(message)
         self.editor.load(initial_text)
         self._initial_text = self.editor.area.entered_text
         if (
@@ -367,12 +372,12 @@ class HoldDialog(Dialog[bool]):
         self.editor.area.move_cursor(_edit_position(self.editor.area.entered_text))
         self._show_keys()
 
-    def _answer_to(self, message: HeldMessage) -> str:
-        """Return a template of a manual answer to a message."""
+    def _answer_template(self, message: HeldMessage) -> str:
+        """Return the template of a manual answer to a message."""
         items = self._link.catalogue(message.server).items
         tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == message.name)
         tool = next(tools, None) if message.method == "tools/call" else None
-        return answer_to(message, tool.definition if tool is not None else {})
+        return answer_template(message, tool.definition if tool is not None else {})
 
     def _store_edits(self) -> None:
         """Store the edits of the message in the editor. Delete edits of messages that are no longer held."""
@@ -446,8 +451,8 @@ class HoldDialog(Dialog[bool]):
             keys.update(Content(one_line(text, 300)))
             keys.add_class("-wrong")
 
-    def _show(self) -> None:
-        """Show the currently held messages."""
+    def _show_view(self) -> None:
+        """Show the messages that are held now."""
         previous, view = self._shown_view, hold_view(self._link)
         self._shown_view = view
         if previous.messages and not view.messages and self.editor.has_focus_within:
@@ -463,7 +468,7 @@ class HoldDialog(Dialog[bool]):
         """Show changes of the held messages. If nothing changed, update the times in the list."""
         view = hold_view(self._link)
         if view != self._shown_view:
-            self._show()
+            self._show_view()
         elif view.messages:
             self.listing.refresh()
         edited = self._edited
@@ -500,8 +505,8 @@ class HoldDialog(Dialog[bool]):
             yield from self._keys_of(message)
             yield "/ filter"
         else:
-            held_messages = f"{'the next of ' * view.is_once}{view.directions}"
-            yield f"holding {held_messages}; none held" if view.rule else "holding is off"
+            subject = f"{'the next of ' * view.is_once}{view.directions}"
+            yield f"holding {subject}; none held" if view.rule else "holding is off"
             yield "/ change the filter, an empty one ends holding" if view.rule else "/ filter"
         yield "esc close"
 
@@ -517,7 +522,7 @@ class HoldDialog(Dialog[bool]):
         yield "space all actions"
 
 
-def _menu_of(message: HeldMessage) -> Iterator[Choice]:
+def _menu_choices(message: HeldMessage) -> Iterator[Choice]:
     """Yield the actions on a held message. The values are names of actions of the dialog."""
     yield Choice("release", "pass", "as it is shown", "r")
     if message.text:
@@ -571,17 +576,15 @@ def canned_answer(index: Index, exchange: Exchange) -> str:
 
     Raises: ValueError if the exchange has no usable answer.
     """
-    if (
-        exchange.response is None
-        or exchange.direction is not Direction.IN
-        or exchange.kind is not ExchangeKind.REQUEST
-    ):
+    is_request_of_client = exchange.direction is Direction.IN and exchange.kind is ExchangeKind.REQUEST
+    if exchange.response is None or not is_request_of_client:
         raise ValueError("only an answered request of a client can be mocked")
-    return json.dumps(unmasked(index, last_round(index, exchange), last_round(index, exchange).response or 0))
+    round_with_result = last_round(index, exchange)
+    return json.dumps(unmasked(index, round_with_result, round_with_result.response or 0))
 
 
-def answer_to(message: HeldMessage, definition: Mapping[str, Any]) -> str:
-    """Return a template of a manual answer. It fits the output schema in the tool's `definition`."""
+def answer_template(message: HeldMessage, definition: Mapping[str, Any]) -> str:
+    """Return the template of a manual answer. It fits the output schema in the tool's `definition`."""
     if message.method != "tools/call":
         return "{}"
     schema = definition.get("outputSchema")

@@ -81,20 +81,18 @@ class Holds(Interceptor):
         disconnects the client with a connection number.
         """
         self.view = HoldView()
-        self._recording = recording
-        self._report = report
-        self._on_rules = on_rules
+        self._recording, self._report, self._on_rules = recording, report, on_rules
         self._node: Node | None = None
-        self._canned: dict[CannedCall, JSONObject] = {}
+        """Filter for the messages to hold, or None."""
+        self._mocks: dict[CannedCall, JSONObject] = {}
         self._held: dict[int, Waiting] = {}
-        self._waiting: dict[asyncio.Future[bool], tuple[int, Id | None]] = {}
+        self._delayed: dict[asyncio.Future[bool], tuple[int, Id | None]] = {}
         """Delayed and unanswered requests, with connection and id.
 
         The result of a future is True if the request must continue.
         """
         self._faults = FaultRules()
-        self._disconnect = disconnect
-        self._on_view = on_view
+        self._disconnect, self._on_view = disconnect, on_view
         self._questions = RequestTable[tuple[int, Id], JSONObject](MAX_WAITING_REQUESTS)
         """Questions that servers asked while messages were held, by connection and id."""
         self._queues = WeakKeyDictionary[HeldQueue, tuple[int, Id | None]]()
@@ -103,8 +101,8 @@ class Holds(Interceptor):
 
     @property
     def is_active(self) -> bool:
-        """True while a message is held, or may be held, answered from a recording, or given a fault."""
-        return self._node is not None or bool(self._canned or self._faults.rules or self._held)
+        """True while a message is held, or while a later message may be held, mocked or given a fault."""
+        return self._node is not None or bool(self._mocks or self._faults.rules or self._held)
 
     @property
     def parts(self) -> Sequence[HoldView]:
@@ -144,10 +142,10 @@ class Holds(Interceptor):
         Raises: ValueError for an invalid rule.
         """
         self._faults = FaultRules(text)
-        for waiting, (_, identifier) in self._waiting.items():
-            if identifier is not None and not waiting.done():
-                waiting.set_result(True)
-        self._show(struck=0)
+        for delayed, (_, identifier) in self._delayed.items():
+            if identifier is not None and not delayed.done():
+                delayed.set_result(True)
+        self._update_view(struck=0)
         self._on_rules()
 
     def mock(self, what: CannedCall, answer: str) -> None:
@@ -155,10 +153,10 @@ class Holds(Interceptor):
 
         Raises: ValueError for an invalid answer.
         """
-        self._canned.pop(what, None)
+        self._mocks.pop(what, None)
         if answer:
-            self._canned[what] = response_of(0, answer)
-        self._show()
+            self._mocks[what] = response_of(0, answer)
+        self._update_view()
         self._on_rules()
 
     def set_rule(self, rule: str, directions: HeldDirections, *, is_once: bool = False) -> None:
@@ -178,15 +176,15 @@ class Holds(Interceptor):
         if node is not None:
             check_matches(node, HELD_MOMENTS[directions])
         self._node = node
-        if self._node is None:
+        if node is None:
             for waiting in self._held.values():
                 waiting.decide(Decision(Verdict.PASS))
-        self._show(rule=rule.strip(), directions=directions, is_once=is_once and node is not None)
+        self._update_view(rule=rule.strip(), directions=directions, is_once=is_once and node is not None)
         self._on_rules()
 
-    def wrap_handler(self, connection: int, plain: Accept) -> Accept:
-        """Return the handler that replaces `plain` while messages of a connection may be held."""
-        return partial(self._accept, connection, plain)
+    def wrap_handler(self, connection: int, accept: Accept) -> Accept:
+        """Return the handler that replaces `accept` while messages of a connection may be held."""
+        return partial(self._accept, connection, accept)
 
     def decide(self, number: int, verdict: Verdict, text: str = "") -> bool:
         """Decide about a held message. Return False if the message is no longer held.
@@ -221,17 +219,17 @@ class Holds(Interceptor):
         loop = asyncio.get_running_loop()
         waiting.timer = loop.call_later(seconds, waiting.decide, Decision(Verdict.PASS))
         waiting.view = replace(waiting.view, due=time() + seconds)
-        self._show()
+        self._update_view()
         return True
 
     def forget(self, connection: int) -> None:
         """Drop the held messages of a connection that has ended."""
-        for queue in [each for each, (owner, _) in self._queues.items() if owner == connection]:
+        for queue in [queue for queue, (number, _) in self._queues.items() if number == connection]:
             queue.close()
         for waiting in self._held.values():
             if waiting.view.connection == connection:
                 waiting.decide(Decision(Verdict.DROP))
-        self._release(lambda owner, identifier: owner == connection)
+        self._release(lambda number, identifier: number == connection)
         self._questions.take_all(lambda key, _: key[0] == connection)
 
     def close(self) -> None:
@@ -240,34 +238,34 @@ class Holds(Interceptor):
             queue.close()
         for waiting in self._held.values():
             waiting.decide(Decision(Verdict.DROP))
-        self._release(lambda owner, identifier: True)
+        self._release(lambda number, identifier: True)
         self._node = None
-        self._canned.clear()
+        self._mocks.clear()
         self._faults = FaultRules()
 
     def _accept(
         self,
         connection: int,
-        plain: Accept,
+        accept: Accept,
         message: Any,
         outlet: Outlet,
         headers: Mapping[str, str] | None = None,
         principal: Principal | None = None,
     ) -> Answer:
         if not self.is_active or not isinstance(message, dict):
-            return plain(message, outlet, headers, principal)
+            return accept(message, outlet, headers, principal)
         identifier, method = message.get("id"), message.get("method")
         if isinstance(method, str) and is_id(identifier):
-            return self._pass(connection, plain, message, outlet, headers, principal)
-        subject = self._held_subject(connection, message)
+            return self._handle_request(connection, accept, message, outlet, headers, principal)
+        subject = self._subject_to_hold(connection, message)
         if subject is None:
-            return plain(message, outlet, headers, principal)
-        return self._pass_later(connection, plain, message, subject, outlet, headers, principal)
+            return accept(message, outlet, headers, principal)
+        return self._handle_one_way(connection, accept, message, subject, outlet, headers, principal)
 
-    def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """Return the message that the filter is applied to, or None if `message` need not be held.
+    def _subject_to_hold(self, connection: int, message: JSONObject) -> JSONObject | None:
+        """Return the message that the rules are applied to, or None if `message` need not be held.
 
-        `message` is a notification or reply of a client. For a reply, the filter is applied to its question.
+        `message` is a notification or reply of a client. For a reply, they are applied to its question.
         """
         identifier, method = message.get("id"), message.get("method")
         if method == "notifications/cancelled":
@@ -282,36 +280,34 @@ class Holds(Interceptor):
             subject = self._questions.take((connection, identifier)) if is_id(identifier) else None
         return subject if subject is not None and self._must_hold(connection, message, subject) else None
 
-    async def _pass_later(
+    async def _handle_one_way(
         self,
         connection: int,
-        plain: Accept,
+        accept: Accept,
         message: JSONObject,
         subject: JSONObject,
         outlet: Outlet,
         headers: Mapping[str, str] | None,
         principal: Principal | None,
     ) -> Reply:
-        """Hold a notification, or the reply to a question, and handle it after a person has released it."""
-        released = await self._hold_about(connection, message, subject)
+        """Hold a notification, or the reply to a question. Handle it after a person has released it."""
+        released = await self._hold_one_way(connection, message, subject)
         if released is None:
             return ACCEPTED
-        answer = plain(released, outlet, headers, principal)
+        answer = accept(released, outlet, headers, principal)
         return answer if isinstance(answer, tuple) else await answer
 
     async def one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
         """Hold a notification of a client, or its reply to a question, if a rule matches."""
-        subject = self._held_subject(connection, message)
-        return message if subject is None else await self._hold_about(connection, message, subject)
+        subject = self._subject_to_hold(connection, message)
+        return message if subject is None else await self._hold_one_way(connection, message, subject)
 
-    async def _hold_about(
+    async def _hold_one_way(
         self, connection: int, message: JSONObject, subject: JSONObject
     ) -> JSONObject | None:
-        if (
-            subject is message
-            and self._faults.has_one_way
-            and not await self._is_delivered(connection, message)
-        ):
+        """Apply the rules to a message. Return the message to handle, or None if it is dropped."""
+        has_fault_rules = subject is message and self._faults.has_one_way
+        if has_fault_rules and not await self._passes_fault_rules(connection, message):
             return None
         # The rule may have ended since the message arrived.
         if self.view.directions == "answers" or not self._must_hold(connection, message, subject):
@@ -333,7 +329,7 @@ class Holds(Interceptor):
         return self._matches(self._node, connection, time(), request_data, message_data, True)
 
     def _must_hold_sent(self, connection: int, data: bytes) -> bool:
-        """Return True if a message of the server must be held. Questions are remembered for their replies."""
+        """Return True if a message of the server must be held. Remember a question for its reply."""
         message = codec.decode(data)
         if "method" in message and is_id(message.get("id")):
             self._questions.add((connection, message["id"]), message)
@@ -363,7 +359,7 @@ class Holds(Interceptor):
     ) -> bytes | None:
         message = codec.decode(data)
         if self._faults.has_one_way:
-            if not await self._is_delivered(connection, message, of, is_sent=True):
+            if not await self._passes_fault_rules(connection, message, of, is_sent=True):
                 return None
             if self.view.directions == "requests" or not self._must_hold(connection, message, message, True):
                 return data
@@ -375,10 +371,10 @@ class Holds(Interceptor):
             return None
         return codec.encode(decision.message) if decision.verdict is Verdict.CHANGE else data
 
-    async def _pass(
+    async def _handle_request(
         self,
         connection: int,
-        plain: Accept,
+        accept: Accept,
         message: JSONObject,
         outlet: Outlet,
         headers: Mapping[str, str] | None,
@@ -399,13 +395,13 @@ class Holds(Interceptor):
         if request is not message and headers is not None:
             headers = adapted_headers(request, headers)
 
-        async def answered(response: JSONObject) -> None:
-            plain(response, NULL_OUTLET, headers, principal)
+        async def answer_question(response: JSONObject) -> None:
+            accept(response, NULL_OUTLET, headers, principal)
 
-        queue = self.open_queue(connection, outlet.send, answered, request["id"])
+        queue = self.open_queue(connection, outlet.send, answer_question, request["id"])
         may_hold_messages = self._node is not None or self._faults.has_one_way
         queued_outlet = HeldOutlet(outlet, queue) if may_hold_messages else outlet
-        answer = plain(request, queued_outlet, headers, principal)
+        answer = accept(request, queued_outlet, headers, principal)
         reply = answer if isinstance(answer, tuple) else await answer
         await queue.wait_until_empty()
         status, body, phases = reply
@@ -432,7 +428,10 @@ class Holds(Interceptor):
     async def request(
         self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
-        """Apply the fault rules and the mocks to a request, and hold it if the filter matches."""
+        """Apply the fault rules and the mocks to a request, and hold it if the filter matches.
+
+        Return the request to handle and None, or None and its response. Both are None for no answer.
+        """
         if self._faults.rules and (fault := self._apply_fault(connection, message, in_session)) is not None:
             kind = fault.rule.kind
             if kind is FaultKind.SESSION:
@@ -447,8 +446,8 @@ class Holds(Interceptor):
             self._mark(connection, message, fault.description(), time() - since, message, {})
             if not must_continue:
                 return None, None
-        if self._canned and (canned := self._canned.get(self._call_of(connection, message))) is not None:
-            answer = canned | {"id": message["id"]}
+        if self._mocks and (mock := self._mocks.get(self._call_key(connection, message))) is not None:
+            answer = mock | {"id": message["id"]}
             self._mark(connection, message, Verdict.CANNED.value, 0.0, message, answer)
             return None, answer
         if self._node is None or self.view.directions == "answers":
@@ -466,15 +465,14 @@ class Holds(Interceptor):
         self, connection: int, request: JSONObject, arrival: float, answer: JSONObject
     ) -> JSONObject | None:
         """Apply the fault rules to the answer to a request, and hold it if the filter matches."""
-        cuts = self._faults.has_cuts
-        if cuts and self._apply_fault(connection, request, False, arrival, answer) is not None:
+        if self._faults.has_cuts and self._apply_fault(connection, request, False, arrival, answer):
             raise AnswerCut(codec.encode(answer))
         if self._node is None or self.view.directions == "requests":
             return answer
-        data = codec.encode(request), codec.encode(answer)
-        must_hold = self._matches(self._node, connection, arrival, *data)
+        exchange = codec.encode(request), codec.encode(answer)
+        must_hold = self._matches(self._node, connection, arrival, *exchange)
         questions = questions_in(answer)
-        if not must_hold and not any(self._must_hold(connection, one, one, True) for one in questions):
+        if not must_hold and not any(self._must_hold(connection, each, each, True) for each in questions):
             return answer
         decision = await self._hold(connection, request, answer, "answer", is_sent=True)
         if decision.verdict is Verdict.DROP:
@@ -505,10 +503,10 @@ class Holds(Interceptor):
         if fault is not None:
             if fault.rule.kind is not FaultKind.DELAY:
                 self._mark(connection, request, fault.description(), 0.0, answer or request, {})
-            self._show(struck=self.view.struck + 1)
+            self._update_view(struck=self.view.struck + 1)
         return fault
 
-    async def _is_delivered(
+    async def _passes_fault_rules(
         self, connection: int, message: JSONObject, of: Id | None = None, *, is_sent: bool = False
     ) -> bool:
         """Apply the fault rules to a notification or question. Return False if it must be dropped.
@@ -530,36 +528,36 @@ class Holds(Interceptor):
         marked_message = message if of is None else {"id": of}
         mark_text = f"{message['method']} {fault.description()}"
         self._mark(connection, marked_message, mark_text, time() - since, message, {}, is_sent=is_sent)
-        self._show(struck=self.view.struck + 1)
+        self._update_view(struck=self.view.struck + 1)
         return must_continue
 
     async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
         """Delay a request, or wait until it is released. Return True if the request must be handled."""
-        waiting = asyncio.get_running_loop().create_future()
-        if len(self._waiting) >= MAX_WAITING_REQUESTS:
-            oldest = next(iter(self._waiting))
-            del self._waiting[oldest]
+        delayed = asyncio.get_running_loop().create_future()
+        if len(self._delayed) >= MAX_WAITING_REQUESTS:
+            oldest = next(iter(self._delayed))
+            del self._delayed[oldest]
             if not oldest.done():
                 oldest.set_result(True)
-        self._waiting[waiting] = (connection, identifier)
+        self._delayed[delayed] = (connection, identifier)
         try:
             async with asyncio.timeout(seconds):
-                return bool(await waiting)
+                return bool(await delayed)
         except TimeoutError:
             return True
         finally:
-            self._waiting.pop(waiting, None)
+            self._delayed.pop(delayed, None)
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """Number of requests that a rule delays or leaves unanswered."""
-        return len(self._waiting)
+        return len(self._delayed)
 
     def _release(self, selects: Callable[[int, Id | None], bool]) -> None:
         """End the wait of the selected requests without handling them."""
-        for waiting, (connection, identifier) in self._waiting.items():
-            if not waiting.done() and selects(connection, identifier):
-                waiting.set_result(False)
+        for delayed, (connection, identifier) in self._delayed.items():
+            if not delayed.done() and selects(connection, identifier):
+                delayed.set_result(False)
 
     async def _hold(
         self,
@@ -602,16 +600,16 @@ class Holds(Interceptor):
             self._report(f"held: {title} · e in the traffic opens it")
         if self.view.is_once:  # later messages pass, and this one stays held
             self._node = None
-            self._show(rule="", is_once=False)
+            self._update_view(rule="", is_once=False)
         else:
-            self._show()
+            self._update_view()
         try:
             decision = await waiting.decision
         finally:
             del self._held[number]
             if waiting.timer is not None:
                 waiting.timer.cancel()
-            self._show()
+            self._update_view()
             if not self.is_active:
                 self._on_rules()
         mark_text = decision.verdict.value
@@ -622,7 +620,7 @@ class Holds(Interceptor):
         self._mark(connection, marked_message, mark_text, held_s, message, decision.message, is_sent=is_sent)
         return decision
 
-    def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
+    def _call_key(self, connection: int, request: JSONObject) -> CannedCall:
         """Return the server, method and name of a request."""
         info = self._recording.index.connections.get(connection)
         return CannedCall(info.server if info else "", request["method"], name_of(request))
@@ -655,7 +653,7 @@ class Holds(Interceptor):
         )
 
     async def _send_no_answer(self, connection: int, headers: Mapping[str, str] | None) -> Reply:
-        """Send no answer. Over HTTP, the request stays open until the client disconnects."""
+        """Send no answer to a request. Over HTTP, it stays open until the client disconnects."""
         if headers is not None:
             await self.wait_until_disconnected(connection)
         return ACCEPTED
@@ -665,8 +663,8 @@ class Holds(Interceptor):
         request_id = params.get("requestId") if isinstance(params, dict) else None
         if not is_id(request_id):
             return
-        self._release(lambda owner, identifier: (owner, identifier) == (connection, request_id))
-        for queue in [each for each, owner in self._queues.items() if owner == (connection, request_id)]:
+        self._release(lambda number, identifier: (number, identifier) == (connection, request_id))
+        for queue in [queue for queue, key in self._queues.items() if key == (connection, request_id)]:
             queue.close()
         for waiting in self._held.values():
             subject_id = waiting.view.id if waiting.view.what == "request" else waiting.request_id
@@ -686,15 +684,16 @@ class Holds(Interceptor):
         from mcpdesk.recorder.index.one_exchange import is_match
 
         connections = self._recording.index.connections
-        direction, back = (Direction.OUT, Direction.IN) if is_sent else (Direction.IN, Direction.OUT)
+        direction = Direction.OUT if is_sent else Direction.IN
+        answer_direction = Direction.IN if is_sent else Direction.OUT
         frames = [Frame(0, arrival, connection, direction, request, len(request))]
         if answer is not None:
-            frames.append(Frame(1, time(), connection, back, answer, len(answer)))
+            frames.append(Frame(1, time(), connection, answer_direction, answer, len(answer)))
         return is_match(node, frames, connections)
 
-    def _show(self, **changes: Any) -> None:
+    def _update_view(self, **changes: Any) -> None:
         """Update the view. `changes` are new values of its rule, directions, counts and flags."""
         messages = tuple(waiting.view for waiting in self._held.values())
-        canned, faults = tuple(self._canned), self._faults.text
-        self.view = replace(self.view, messages=messages, canned=canned, faults=faults, **changes)
+        mocked_calls, faults = tuple(self._mocks), self._faults.text
+        self.view = replace(self.view, messages=messages, canned=mocked_calls, faults=faults, **changes)
         self._on_view()

@@ -59,6 +59,7 @@ def check_matches(node: Node, moments: Sequence[Moment]) -> None:
 
 
 def _leaves(node: Node) -> Iterator[Node]:
+    """Yield the conditions of a filter, without its operators."""
     match node:
         case All(nodes) | AnyOf(nodes):
             for part in nodes:
@@ -77,8 +78,8 @@ def _is_known_later(leaf: Node) -> bool:
 
 
 def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
-    """Return two values for a kind of message: whether the filter can match it, and whether the filter can
-    fail to match it.
+    """Return two values: True if the filter can match messages of a kind, and True if it can fail to match
+    them.
     """
     match node:
         case All(nodes):
@@ -109,6 +110,7 @@ def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
 
 
 def _value_outcomes(values: Sequence[str], possible: set[str] | frozenset[str]) -> tuple[bool, bool]:
+    """Return the outcomes of a condition with these values. `possible` has the values of the messages."""
     filter_values = set(values)
     return bool(filter_values & possible), bool(possible - filter_values)
 

@@ -14,11 +14,11 @@ from mcpdesk.link.values import CoreView
 from mcpdesk.tui.action import Action
 
 if TYPE_CHECKING:
-    from mcpdesk.features.holding.hold_dialog import Draft
+    from mcpdesk.features.holding.hold_dialog import DraftKey
     from mcpdesk.tui.screens.workbench import WorkbenchPane
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
-_drafts: WeakKeyDictionary[TrafficPane, dict[Draft, str]] = WeakKeyDictionary()
+_drafts: WeakKeyDictionary[TrafficPane, dict[DraftKey, str]] = WeakKeyDictionary()
 """Unsent edits of held messages, by pane."""
 
 
@@ -32,17 +32,19 @@ def open_holds(pane: TrafficPane, *, edits: bool = False) -> None:
         if opens_question:
             pane.app.main.action_open_question()
 
-    rule, number = pane.filter_field.entered_text, pane.selected_exchange()
+    suggested_filter = pane.filter_field.entered_text
+    number = pane.selected_exchange()
     index = pane.link.traffic
     latest = None if number is None else last_round(index, index.exchange(number))
     selected = None if latest is None else (latest.connection, latest.id)
-    if not rule and number is not None and not pane.listing.following:
+    if not suggested_filter and number is not None and not pane.listing.following:
         exchange = index.exchange(number)
         is_identifier = exchange.name.replace("-", "_").isidentifier()
         name = exchange.name if is_identifier else quoted(exchange.name)
-        rule = f"tool:{name}" if exchange.method == "tools/call" and exchange.name else ""
+        suggested_filter = f"tool:{name}" if exchange.method == "tools/call" and exchange.name else ""
     drafts = _drafts.setdefault(pane, {})
-    pane.app.push_screen(HoldDialog(pane.link, rule, drafts, selected, edits=edits), on_closed)
+    dialog = HoldDialog(pane.link, suggested_filter, drafts, selected, edits=edits)
+    pane.app.push_screen(dialog, on_closed)
 
 
 @work
@@ -89,8 +91,10 @@ async def mock(pane: TrafficPane) -> None:
     number = pane.selected_exchange()
     if number is None:
         return
-    index, exchange = pane.link.traffic, pane.link.traffic.exchange(number)
-    mocked_call, answer = CannedCall(exchange.server, exchange.method, exchange.name), ""
+    index = pane.link.traffic
+    exchange = index.exchange(number)
+    mocked_call = CannedCall(exchange.server, exchange.method, exchange.name)
+    answer = ""
     try:
         if mocked_call not in hold_view(pane.link).canned:
             await pane.fetch(number)

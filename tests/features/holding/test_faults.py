@@ -205,16 +205,16 @@ async def test_who_cancels_or_leaves_is_not_waited_for_and_those_that_wait_are_b
     peer.endpoint.intercept(holds)
     peer.modern(1, "tools/call", ECHO)
     peer.modern(2, "tools/call", ECHO)
-    await until(lambda: holds.waiting == 2)
+    await until(lambda: holds.waiting_count == 2)
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    await until(lambda: holds.waiting == 1)
+    await until(lambda: holds.waiting_count == 1)
     monkeypatch.setattr(holds_module, "MAX_WAITING_REQUESTS", 50)
     for number in range(3, 103):
         peer.modern(number, "tools/call", ECHO)
-    await until(lambda: holds.waiting == 50)
+    await until(lambda: holds.waiting_count == 50)
     assert "result" in await peer.response(2)
     peer.channel.close()
-    await until(lambda: holds.waiting == 0)
+    await until(lambda: holds.waiting_count == 0)
 
 
 async def test_a_rule_for_everything_leaves_the_handshake_a_way_once_it_is_gone() -> None:
