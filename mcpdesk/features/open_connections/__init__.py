@@ -27,7 +27,7 @@ class OpenConnections(Feature):
     def open_connection(
         self, target: str, *, has_options: bool, is_name: bool = False
     ) -> OpenConnection | None:
-        """Return the open connection with the name `target`, or to the same server."""
+        """Return the open connection with the name `target`, or to the same server, or None."""
         from mcpdesk.features.open_connections.lookup import connection_for
 
         return connection_for(target, has_options=has_options, is_name=is_name)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 MAX_CHECK_PERIOD_S = 5.0
-"""Maximum seconds between two checks for use that is not reported, such as an attached screen."""
+"""Maximum number of seconds between two checks for use that is not reported, such as an attached screen."""
 
 
 class Activity:
@@ -25,25 +25,28 @@ class Activity:
         """Seconds since the last use. May be called on any thread."""
         return 0.0 if self.clients else time.monotonic() - self._last_use
 
-    def note(self) -> None:
-        """Note that the connection is used now."""
+    def record_use(self) -> None:
+        """Record that the connection is used now."""
         self._last_use = time.monotonic()
 
     def join(self) -> None:
-        """Note that a command has connected."""
+        """Record that a command has connected."""
         self.clients += 1
-        self.note()
+        self.record_use()
 
     def leave(self) -> None:
-        """Note that a command has disconnected."""
+        """Record that a command has disconnected."""
         self.clients -= 1
-        self.note()
+        self.record_use()
 
     async def until_idle(self, limit_s: float, is_used: Callable[[], bool]) -> None:
-        """Wait until the connection was not used for `limit_s` seconds. `is_used` reports any other use."""
+        """Wait until the connection has not been used for `limit_s` seconds.
+
+        `is_used` returns True while the connection is used in a way that is not recorded.
+        """
         while True:
             if is_used():
-                self.note()
-            if (left_s := limit_s - self.idle_s) <= 0:
+                self.record_use()
+            if (remaining_s := limit_s - self.idle_s) <= 0:
                 return
-            await asyncio.sleep(min(left_s, MAX_CHECK_PERIOD_S))
+            await asyncio.sleep(min(remaining_s, MAX_CHECK_PERIOD_S))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.rendezvous import ListeningSocket
 
 GRACE_S = 10.0
-"""Time limit of an orderly end, in seconds."""
+"""Time limit in seconds of an orderly end."""
 MAX_LOG_LINES = 50
 """Maximum number of lines of a server's output in an outcome."""
 STATES = {
@@ -44,12 +44,12 @@ STATES = {
     UpstreamState.ENDED: ConnectionState.ENDED,
     UpstreamState.DISABLED: ConnectionState.FAILED,
 }
-ADVICE = {
+HINTS = {
     ConnectionState.FAILED: "`mcpdesk up` with the same target connects again.",
     ConnectionState.ENDED: "`mcpdesk up` with the same target starts it again, without its earlier state.",
 }
-"""Advice for a person, by state."""
-RETRY_ADVICE = "The next command tries again."
+"""Hints for a person, by state."""
+RETRY_HINT = "The next command tries again."
 PROBLEM_LEVELS = ("warning", "error", "critical")
 OUTPUT_SOURCES = ("stderr", "stdout", "print")
 
@@ -72,12 +72,12 @@ def main() -> int:
 
 
 def _leave_terminal() -> int:
-    """Redirect the standard descriptors. Return a descriptor for the outcome."""
+    """Redirect stdin, stdout and stderr to the null device. Return a new descriptor of the former stdout."""
     outcome_fd = os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    null_fd = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+        os.dup2(null_fd, descriptor)
+    os.close(null_fd)
     return outcome_fd
 
 
@@ -87,23 +87,24 @@ class _Connection:
     def __init__(self, plan: ConnectionPlan, outcome_fd: int) -> None:
         self._plan = plan
         self._outcome_fd = outcome_fd
-        self._since = time.time()
+        self._started_at = time.time()
         self._activity = Activity()
         self._host: Host | None = None
         self._relay: Relay | None = None
 
     def report_outcome(self, outcome: Outcome) -> None:
         """Send the outcome to the command that started this process. Only the first call has an effect."""
-        descriptor, self._outcome_fd = self._outcome_fd, -1
-        if descriptor < 0:
+        outcome_fd, self._outcome_fd = self._outcome_fd, -1
+        if outcome_fd < 0:
             return
-        with suppress(OSError), os.fdopen(descriptor, "wb") as parent:  # the command was interrupted
-            parent.write(encoded(outcome))
+        with suppress(OSError), os.fdopen(outcome_fd, "wb") as pipe:  # the command was interrupted
+            pipe.write(encoded(outcome))
 
     def output(self) -> list[str]:
         """Return the last lines of the server's output.
 
         A program that ends at the first request is started a second time, and often prints the same again.
+        Lines that are repeated in this way are returned once.
         """
         if self._host is None:
             return []
@@ -139,13 +140,14 @@ class _Connection:
             core_thread.run(self._keep(host, listening), core_thread.loop_factory(host))
 
     async def _keep(self, host: Host, listening: ListeningSocket) -> None:
+        """Connect, report the outcome, and serve commands until the connection is idle or must end."""
         from mcpdesk.runtime.attach_point import AttachPoint
         from mcpdesk.runtime.core_process import StopRequests
 
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop, stop_requested = asyncio.get_running_loop(), asyncio.Event()
 
         def stop(reason: str) -> None:
-            loop.call_soon_threadsafe(ended.set)
+            loop.call_soon_threadsafe(stop_requested.set)
 
         def relay(visitor: socket) -> None:
             loop.call_soon_threadsafe(host.start_chore, self._serve(visitor))
@@ -155,15 +157,15 @@ class _Connection:
                 with Door(listening, self._description, relay, encoded(self._plan)), AttachPoint(host, "up"):
                     await host.start()
                     if self._relay is not None:
-                        await self._connected(self._relay, ended)
-                    self._activity.note()
+                        await self._wait_until_connected(self._relay, stop_requested)
+                    self._activity.record_use()
                     self.report_outcome(Outcome(self._report(), log=self.output()))
                     idle_task = asyncio.create_task(
                         self._activity.until_idle(self._plan.keep_open_s, lambda: _is_used(host))
                     )
-                    signal_task = asyncio.create_task(ended.wait())
-                    await asyncio.wait({idle_task, signal_task}, return_when=asyncio.FIRST_COMPLETED)
-                    for task in (idle_task, signal_task):
+                    stop_task = asyncio.create_task(stop_requested.wait())
+                    await asyncio.wait({idle_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
+                    for task in (idle_task, stop_task):
                         task.cancel()
                     host.is_draining = True
             finally:
@@ -171,28 +173,32 @@ class _Connection:
                     self._relay.close()
                 await host.stop()
 
-    async def _connected(self, relay: Relay, ended: asyncio.Event) -> None:
-        """Wait until the server is connected. Raises: DeskError if it cannot be started or reached."""
-        changed = asyncio.Event()
+    async def _wait_until_connected(self, relay: Relay, stop_requested: asyncio.Event) -> None:
+        """Wait until the server is connected.
+
+        Raises: DeskError if it cannot be started or reached, or if the process must stop.
+        """
+        status_changed = asyncio.Event()
         upstream = relay.upstream
-        upstream.status_listeners.append(changed.set)
-        stopping = asyncio.create_task(ended.wait())
+        upstream.status_listeners.append(status_changed.set)
+        stop_task = asyncio.create_task(stop_requested.wait())
         while upstream.status.state is UpstreamState.CONNECTING:
-            changed.clear()
-            waiting = asyncio.create_task(changed.wait())
-            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            if ended.is_set():
+            status_changed.clear()
+            change_task = asyncio.create_task(status_changed.wait())
+            await asyncio.wait({change_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
+            change_task.cancel()
+            if stop_requested.is_set():
                 raise DeskUserError("The connection was ended before the server answered.")
-        stopping.cancel()
-        upstream.status_listeners.remove(changed.set)
+        stop_task.cancel()
+        upstream.status_listeners.remove(status_changed.set)
         if upstream.status.state is UpstreamState.READY:
             return
         if isinstance(error := upstream.failure, CallError):
             raise with_hint(error, is_first=True)
-        raise error or DeskUserError(relay.reason)
+        raise error or DeskUserError(relay.down_reason)
 
     async def _serve(self, visitor: socket) -> None:
+        """Relay a command, unless the process hosts a folder, where commands connect to the core."""
         visitor.setblocking(False)
         reader, writer = await asyncio.open_unix_connection(sock=visitor)
         if self._relay is None:
@@ -207,10 +213,24 @@ class _Connection:
         """Describe the connection. May be called on any thread."""
         plan, activity = self._plan, self._activity
         report = ConnectionReport(
-            plan.name, plan.text, plan.transport, ConnectionState.CONNECTING, "", "", "", "", "", None,
-            os.getpid(), self._since, activity.calls, activity.clients, activity.idle_s, plan.keep_open_s,
-            str(plan.folder.path) if plan.folder is not None else "",
-        )  # fmt: skip
+            name=plan.name,
+            target=plan.text,
+            transport=plan.transport,
+            state=ConnectionState.CONNECTING,
+            reason="",
+            hint="",
+            server="",
+            server_version="",
+            revision="",
+            tools=None,
+            pid=os.getpid(),
+            since=self._started_at,
+            calls=activity.calls,
+            clients=activity.clients,
+            idle_s=activity.idle_s,
+            keep_open_s=plan.keep_open_s,
+            folder=str(plan.folder.path) if plan.folder is not None else "",
+        )
         if self._host is None:
             return report
         if self._relay is None:
@@ -253,15 +273,18 @@ def _with_upstream(report: ConnectionReport, host: Host, failure: str) -> Connec
     upstream = next(iter(host.upstreams.values()), None)
     if upstream is None:
         return report
-    status = upstream.status
-    state, agreement, reason, hint = STATES[status.state], status.agreement, "; ".join(status.problems), ""
+    agreement = upstream.status.agreement
+    state = STATES[upstream.status.state]
+    reason, hint = "; ".join(upstream.status.problems), HINTS.get(state, "")
     if state is ConnectionState.READY:
-        state, reason, hint = (ConnectionState.FAILED, failure, RETRY_ADVICE) if failure else (state, "", "")
+        reason, hint = "", ""
+        if failure:
+            state, reason, hint = ConnectionState.FAILED, failure, RETRY_HINT
     return replace(
         report,
         state=state,
         reason=reason,
-        hint=hint or ADVICE.get(state, ""),
+        hint=hint,
         server=str(agreement.server.get("name", "")) if agreement else "",
         server_version=str(agreement.server.get("version", "")) if agreement else "",
         revision=agreement.revision.name if agreement else "",
@@ -270,6 +293,7 @@ def _with_upstream(report: ConnectionReport, host: Host, failure: str) -> Connec
 
 
 def _with_folder(report: ConnectionReport, host: Host) -> ConnectionReport:
+    """Describe the server of the hosted folder."""
     endpoint = next(iter(host.endpoints()), None)
     if endpoint is None:
         return report

@@ -36,7 +36,7 @@ from mcpdesk.settings import BY_NAME as SETTINGS
 from mcpdesk.upstream.target_transport import Reach
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
-NEEDS = "Unix sockets and sessions"
+REQUIREMENTS = "Unix sockets and sessions"
 MAX_TARGET_LENGTH = 48
 """Maximum number of characters of a target in the table."""
 MAX_ENDED_AT_ONCE = 16
@@ -64,8 +64,8 @@ Examples:
 """
 
 
-def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of an open connection."""
+def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of open connections that begin with `incomplete`, for completion in a shell."""
     try:
         reports = [each.report for each in open_connections()]
     except DeskUserError:  # other users can write to the sockets' folder, so it cannot be trusted
@@ -102,7 +102,7 @@ def up_command(target: str, name: str, keep_open_s: int | None, as_json: bool, r
     A question of a tool is asked in the terminal of the command that called the tool. If a server has failed,
     the same `mcpdesk up` starts it again.
     """
-    require_unix("`mcpdesk up`", NEEDS)
+    require_unix("`mcpdesk up`", REQUIREMENTS)
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings
@@ -114,36 +114,43 @@ def up_command(target: str, name: str, keep_open_s: int | None, as_json: bool, r
         name = existing.report.name
     if name and (existing := description_of(name)) is not None:
         _end_if_down(existing, target)
-    located = find_server(target, reach)
-    _check_options(target, located, reach)
+    resolved_target = find_server(target, reach)
+    _check_options(target, resolved_target, reach)
     if not name:
-        name = _name(target, located)
+        name = _derived_name(target, resolved_target)
         if (existing := description_of(name)) is not None:
             _end_if_down(existing, target)
-    text, limit_s = mask_text(target.removeprefix(COMMAND)), keep_open_s or settings.keep_open_s
-    plan = plan_of(name, text, target_key(target), limit_s, located, reach, settings.api_key_header)
+    plan = plan_of(
+        name,
+        mask_text(target.removeprefix(COMMAND)),
+        target_key(target),
+        keep_open_s or settings.keep_open_s,
+        resolved_target,
+        reach,
+        settings.api_key_header,
+    )
     outcome = start(plan)
     if outcome.report is None:
         for line in outcome.log:
             print_message(line)
         if outcome.is_taken:
-            raise _taken(name, "another server")
+            raise _name_in_use(name, "another server")
         raise DeskUserError(outcome.message, outcome.hint, outcome.exit_code)
     if as_json:
         print_json(msgspec.to_builtins(outcome.report))
     else:
-        print_text("\n".join(_connected(outcome.report)))
+        print_text("\n".join(_success_lines(outcome.report)))
     return OK
 
 
 def _end_if_down(existing: ConnectionDescription, target: str) -> None:
-    """End the connection that already has the name or the server, if its server has failed.
+    """End an existing connection if its server has failed.
 
-    Raises: DeskUserError if it is in use by another server, or is connected.
+    Raises: DeskUserError if the connection belongs to another server, or if its server is connected.
     """
     report = existing.report
     if existing.key != target_key(target):
-        raise _taken(report.name, report.target)
+        raise _name_in_use(report.name, report.target)
     if not report.state.is_down:
         raise DeskUserError(
             f"{clean(report.target, newlines=False)} is already open as {report.name!r} ({report.state}).",
@@ -153,7 +160,7 @@ def _end_if_down(existing: ConnectionDescription, target: str) -> None:
     end(report.name)
 
 
-def _taken(name: str, target: str) -> DeskUserError:
+def _name_in_use(name: str, target: str) -> DeskUserError:
     return DeskUserError(
         f"The name {name!r} is in use by the open connection to {clean(target, newlines=False)}.",
         f"Choose another name with --name, or end it: mcpdesk down {name}",
@@ -174,37 +181,40 @@ def _check_options(text: str, target: Target, reach: Reach) -> None:
 
     folder = server_folder(text) if os.path.isdir(text) else target.path
     try:
-        other = rendezvous.find_desk(folder)
+        hosting_process = rendezvous.find_desk(folder)
     except OSError as error:
         raise DeskUserError(f"The connection cannot be kept open: {error}.") from None
-    if other is not None:
-        pid = rendezvous.peer_credentials(other)[0]
-        other.close()
+    if hosting_process is not None:
+        pid = rendezvous.peer_credentials(hosting_process)[0]
+        hosting_process.close()
         process = f"process {pid}" if pid is not None else "another process"
         hint = "Commands on this folder already use that process, and keep its state."
         raise DeskUserError(f"{folder} is already hosted by {process}.", hint)
 
 
-def _name(text: str, target: Target) -> str:
+def _derived_name(text: str, target: Target) -> str:
     """Derive a valid name from a target."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", server_name(text, target)).strip("-.")[:64]
     return name if NAME.fullmatch(name) else "server"
 
 
-def _connected(report: ConnectionReport) -> list[str]:
+def _success_lines(report: ConnectionReport) -> list[str]:
     """Return the message after a connection was opened."""
-    facts = [f"revision {report.revision}"] if report.revision else []
-    facts += [f"{report.tools} tool{'s' * (report.tools != 1)}"] if report.tools is not None else []
-    where = clean(report.target, newlines=False)
+    facts = [clean(report.target, newlines=False)]
+    if report.revision:
+        facts.append(f"revision {report.revision}")
+    if report.tools is not None:
+        facts.append(f"{report.tools} tool{'s' * (report.tools != 1)}")
+    facts.append(f"process {report.pid}")
     return [
-        f"{report.name} is connected: {', '.join([where, *facts, f'process {report.pid}'])}",
+        f"{report.name} is connected: {', '.join(facts)}",
         f"It ends after {duration(report.keep_open_s)} without use. Use it, for example:",
         f"  mcpdesk call {shlex.quote(report.name)}",
     ]
 
 
 def duration(seconds: float) -> str:
-    """Format a duration with its largest units: `2 h 5 min`, `40 s`."""
+    """Return a duration in its two largest units, such as `2 h 5 min` or `40 s`."""
     total_s = int(seconds)
     parts = ((total_s // 3600, "h"), (total_s % 3600 // 60, "min"), (total_s % 60, "s"))
     texts = [f"{number} {unit}" for number, unit in parts if number]
@@ -218,21 +228,20 @@ def ps_command(as_json: bool) -> int:
 
     A server that has ended or cannot be reached is listed with the reason.
     """
-    require_unix("`mcpdesk ps`", NEEDS)
-    silent = list[int]()
-    connections = [each.report for each in open_connections(silent)]
+    require_unix("`mcpdesk ps`", REQUIREMENTS)
+    silent_pids = list[int]()
+    connections = [each.report for each in open_connections(silent_pids)]
     if as_json:
-        listed = ConnectionList(VERSION, connections, silent)
-        print_json(msgspec.to_builtins(listed))
+        print_json(msgspec.to_builtins(ConnectionList(VERSION, connections, silent_pids)))
         return OK
-    if not connections and not silent:
+    if not connections and not silent_pids:
         print_text("No connection is open. Open one: mcpdesk up TARGET")
         return OK
     print_text("\n".join(_table(connections)))
     for each in connections:
         if each.reason:
             print_message(f"{each.name}: {each.reason}\n  {each.hint}")
-    for error in map(_silent_error, silent):
+    for error in map(_silent_error, silent_pids):
         print_message(f"{error.message}\n  {error.hint}")
     return OK
 
@@ -251,7 +260,7 @@ def _table(connections: Sequence[ConnectionReport]) -> list[str]:
 
 
 @click.command(name="down", epilog=DOWN_EXAMPLES, short_help="End open connections.")
-@click.argument("connections", nargs=-1, metavar="[NAME]...", shell_complete=names)
+@click.argument("connections", nargs=-1, metavar="[NAME]...", shell_complete=complete_name)
 @click.option("--all", "is_all", is_flag=True, help="End all open connections.")
 @click.option(
     "--json", "as_json", is_flag=True, help='Print the result as JSON: {"ended": [...], "failed": [...]}.'
@@ -261,28 +270,26 @@ def down_command(connections: tuple[str, ...], is_all: bool, as_json: bool) -> i
 
     If a process does not end, the command ends the others, reports it, and has the exit code 1.
     """
-    require_unix("`mcpdesk down`", NEEDS)
+    require_unix("`mcpdesk down`", REQUIREMENTS)
     if is_all == bool(connections):
         raise click.UsageError("Name the connections, or use --all.")
-    silent = list[int]()
-    open_names = [each.report.name for each in open_connections(silent)]
+    silent_pids = list[int]()
+    open_names = [each.report.name for each in open_connections(silent_pids)]
     chosen_names = open_names if is_all else list(dict.fromkeys(connections))
     for name in chosen_names:
         if name not in open_names and not _is_open(name):
             similar_names = get_close_matches(name, open_names, n=1)
-            hint = (
-                f"Did you mean {similar_names[0]!r}?"
-                if similar_names
-                else "`mcpdesk ps` lists open connections."
-            )
+            hint, next_command = "`mcpdesk ps` lists open connections.", "mcpdesk ps"
+            if similar_names:
+                hint, next_command = f"Did you mean {similar_names[0]!r}?", ""
             message = f"No open connection is called {name[:80]!r}."
-            raise DeskUserError(message, hint, next_command="" if similar_names else "mcpdesk ps")
+            raise DeskUserError(message, hint, next_command=next_command)
     outcomes = _end_all(chosen_names)
     errors = [each for each in outcomes.values() if isinstance(each, DeskUserError)]
     if len(connections) == 1 and errors:
         raise errors[0]
     if is_all:
-        errors += [_silent_error(pid) for pid in silent]
+        errors += [_silent_error(pid) for pid in silent_pids]
     ended = [name for name, outcome in outcomes.items() if outcome is True]
     if as_json:
         failed = [{"message": each.message, "hint": each.hint} for each in errors]
@@ -295,25 +302,25 @@ def down_command(connections: tuple[str, ...], is_all: bool, as_json: bool) -> i
 
 
 def _is_open(name: str) -> bool:
-    """Return True if a process has a connection of this name, also if it does not answer."""
+    """Return True if a process has a connection of this name, even if the process does not answer."""
     try:
         return description_of(name) is not None
     except DeskUserError:
         return True
 
 
-def _end_all(connections: Sequence[str]) -> dict[str, bool | DeskUserError]:
-    """End all connections at once. Return the result of `end`, or its error, by name."""
+def _end_all(names: Sequence[str]) -> dict[str, bool | DeskUserError]:
+    """End the connections with these names at once. Return the result of `end`, or its error, by name."""
     from concurrent.futures import ThreadPoolExecutor
 
-    def result(name: str) -> bool | DeskUserError:
+    def end_or_error(name: str) -> bool | DeskUserError:
         try:
             return end(name)
         except DeskUserError as error:
             return error
 
     with ThreadPoolExecutor(MAX_ENDED_AT_ONCE) as pool:
-        return dict(zip(connections, pool.map(result, connections), strict=True))
+        return dict(zip(names, pool.map(end_or_error, names), strict=True))
 
 
 def _silent_error(pid: int) -> DeskUserError:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.capture.recording import Recording
 
 SEARCH_PERIOD_S = 2.0
-"""Seconds between two looks at the time of the sockets' folder."""
+"""Seconds between two checks whether the sockets' folder has changed."""
 SEARCHES_AFTER_CHANGE = 3
 """Number of searches after a change of the folder, because a new process may not answer at once."""
 PEER = "mcpdesk up"
-"""Name of the client that has a connection to a server, which is the process of the open connection."""
+"""Name of the client in copied connections. The client is the process of the open connection."""
 _log = logging.getLogger(__name__)
 
 
@@ -42,23 +42,23 @@ class CopiedTraffic(HostPart):
 
     def __init__(self, core: StartedCore) -> None:
         self._core = core
-        self._followed: dict[str, asyncio.Task[None]] = {}
+        self._follow_tasks: dict[str, asyncio.Task[None]] = {}
         """Tasks that copy the traffic of a process, by the path of its socket.
 
         A task that has ended is kept as long as the socket exists. If its process were followed again, its
         messages would be recorded a second time.
         """
         self._loop = asyncio.get_running_loop()
-        self._has_changed = asyncio.Event()
+        self._folder_changed = asyncio.Event()
         """Set when the folder of the sockets has changed."""
         self._is_stopped = threading.Event()
-        self._search = self._loop.create_task(self._run())
+        self._search_task = self._loop.create_task(self._run())
         threading.Thread(target=self._watch, name="open connections", daemon=True).start()
 
     async def stop(self) -> None:
         """End all copies."""
         self._is_stopped.set()
-        tasks = [self._search, *self._followed.values()]
+        tasks = [self._search_task, *self._follow_tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -68,45 +68,45 @@ class CopiedTraffic(HostPart):
         refresh the screen.
         """
         folder = rendezvous.runtime_folder()
-        known_time: int | None = None
+        last_time_ns: int | None = None
         while True:
             try:
-                changed = os.stat(folder).st_mtime_ns
+                time_ns = os.stat(folder).st_mtime_ns
             except OSError:  # no process of this user has run so far
-                changed = -1
-            if changed != known_time:
-                known_time = changed
+                time_ns = -1
+            if time_ns != last_time_ns:
+                last_time_ns = time_ns
                 with suppress(RuntimeError):  # the loop is closed
-                    self._loop.call_soon_threadsafe(self._has_changed.set)
+                    self._loop.call_soon_threadsafe(self._folder_changed.set)
             if self._is_stopped.wait(SEARCH_PERIOD_S):
                 return
 
     async def _run(self) -> None:
         """Search for processes when the folder of the sockets has changed."""
         while True:
-            await self._has_changed.wait()
-            self._has_changed.clear()
+            await self._folder_changed.wait()
+            self._folder_changed.clear()
             for _ in range(SEARCHES_AFTER_CHANGE):
                 with suppress(OSError):  # other users can write to the folder, so it cannot be trusted
-                    await self._find()
+                    await self._follow_new_processes()
                 await asyncio.sleep(SEARCH_PERIOD_S)
 
-    async def _find(self) -> None:
+    async def _follow_new_processes(self) -> None:
         """Follow the processes of open connections that are not followed yet."""
         from mcpdesk.link.remote import running_cores
 
         mark = rendezvous.state_mark(self._core.chosen_state)
         cores = await asyncio.to_thread(running_cores, self._core.chosen_state)
         paths = {core.path for core in cores}
-        self._followed = {
-            path: task for path, task in self._followed.items() if path in paths or not task.done()
+        self._follow_tasks = {
+            path: task for path, task in self._follow_tasks.items() if path in paths or not task.done()
         }
         for core in cores:
-            welcome, file = core.welcome, os.path.basename(core.path)
-            is_ours = welcome.kind == "up" and file == f"{welcome.pid}{mark}.attach"
-            if is_ours and core.path not in self._followed:
+            welcome, socket_name = core.welcome, os.path.basename(core.path)
+            is_ours = welcome.kind == "up" and socket_name == f"{welcome.pid}{mark}.attach"
+            if is_ours and core.path not in self._follow_tasks:
                 task = asyncio.get_running_loop().create_task(self._follow(core))
-                self._followed[core.path] = task
+                self._follow_tasks[core.path] = task
 
     async def _follow(self, core: RunningCore) -> None:
         """Copy the traffic of a process until it ends."""
@@ -123,7 +123,7 @@ class CopiedTraffic(HostPart):
         try:
             _, wire = await join(core.path, viewers=0)
         except (EOFError, OSError):
-            del self._followed[core.path]  # the next search tries again
+            del self._follow_tasks[core.path]  # the next search tries again
             return
         journal.log("info", "server", f"the traffic of the open connection {name} is shown")
         try:
@@ -163,20 +163,21 @@ class _ConnectionCopy:
         """Connections in the recording, by number at the other process. At most `MAX_CONNECTIONS`."""
 
     def add(self, batch: TrafficBatch) -> None:
-        """Record a batch. Of a large frame, only the beginning and the end are here."""
+        """Record a batch. A batch has only the beginning and the end of a large frame."""
         for info in batch.connections:
-            known = self._copies.get(info.number)
-            number = next_connection() if known is None else known.number
-            copied = replace(info, number=number, peer=PEER if info.peer == "desk" else info.peer)
-            self._copies[info.number] = copied
-            self._recording.connect(copied)
+            earlier_copy = self._copies.get(info.number)
+            number = next_connection() if earlier_copy is None else earlier_copy.number
+            copy = replace(info, number=number, peer=PEER if info.peer == "desk" else info.peer)
+            self._copies[info.number] = copy
+            self._recording.connect(copy)
             if len(self._copies) > MAX_CONNECTIONS:
-                closed = (number for number, each in self._copies.items() if each.closed is not None)
-                del self._copies[next(closed, next(iter(self._copies)))]
+                closed_numbers = (key for key, each in self._copies.items() if each.closed is not None)
+                oldest_number = next(iter(self._copies))
+                del self._copies[next(closed_numbers, oldest_number)]
         for frame in batch.frames:
-            if (copied_info := self._copies.get(frame.connection)) is not None:
+            if (frame_copy := self._copies.get(frame.connection)) is not None:
                 self._recording.frame(
-                    copied_info.number,
+                    frame_copy.number,
                     frame.direction,
                     frame.data,
                     note=batch.notes.get(frame.number),

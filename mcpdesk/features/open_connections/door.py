@@ -29,7 +29,7 @@ MAX_VISITORS = 200
 """Maximum number of visitors whose request is being read. Further visitors are disconnected."""
 RETRY_S = 0.1
 """Seconds until visitors are accepted again, if this process has too many open files."""
-TEMPORARY = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED})
+TEMPORARY_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED})
 """Errors after which the socket can still accept visitors."""
 _log = logging.getLogger(__name__)
 
@@ -44,16 +44,18 @@ class Door:
         relay: Callable[[socket], None],
         plan: bytes,
     ) -> None:
-        """`listening` accepts the visitors. `describe` describes the connection, and `relay` takes the socket
-        of a command. Both are called on threads of this object. `plan` is the encoded plan of the connection.
+        """`listening` accepts the visitors. `describe` returns a description of the connection.
+
+        `relay` takes over the socket of a command. Both functions are called on threads of this object.
+        `plan` is the encoded plan of the connection.
         """
         self._listening = listening
         self._describe = describe
         self._relay = relay
         self._plan = plan
-        self._visitors = threading.BoundedSemaphore(MAX_VISITORS)
+        self._visitor_slots = threading.BoundedSemaphore(MAX_VISITORS)
         self._end_requests = list[socket]()
-        """Sockets of visitors that asked this process to end. They wait until its end closes the sockets."""
+        """Sockets of visitors that asked this process to end. The end of the process closes them."""
 
     def __enter__(self) -> Door:
         threading.Thread(target=self._listen, name="door", daemon=True).start()
@@ -70,7 +72,7 @@ class Door:
             try:
                 visitor, _ = self._listening.listener.accept()
             except OSError as error:
-                if error.errno not in TEMPORARY:
+                if error.errno not in TEMPORARY_ERRORS:
                     return  # the socket is closed
                 time.sleep(RETRY_S)
                 continue
@@ -79,17 +81,18 @@ class Door:
     def _admit(self, visitor: socket) -> None:
         """Serve a visitor of this user on a new thread."""
         is_ours = rendezvous.peer_credentials(visitor)[1] in (None, os.getuid())
-        if not is_ours or not self._visitors.acquire(blocking=False):
+        if not is_ours or not self._visitor_slots.acquire(blocking=False):
             visitor.close()
             return
         try:
             threading.Thread(target=self._serve, args=(visitor,), name="visitor", daemon=True).start()
         except RuntimeError:  # this process has too many threads
-            self._visitors.release()
+            self._visitor_slots.release()
             visitor.close()
 
     def _serve(self, visitor: socket) -> None:
-        is_left_open = False
+        """Answer the request of one visitor."""
+        must_stay_open = False
         try:
             visitor.settimeout(ANSWER_S)
             request = Request(read_line(visitor, MAX_REQUEST_BYTES).decode().strip())
@@ -97,7 +100,7 @@ class Door:
             if request is Request.PLAN:
                 visitor.sendall(self._plan)
             visitor.settimeout(None)
-            is_left_open = request in (Request.RELAY, Request.END)
+            must_stay_open = request in (Request.RELAY, Request.END)
             if request is Request.RELAY:
                 self._relay(visitor)
             elif request is Request.END:
@@ -108,6 +111,6 @@ class Door:
         except Exception:
             _log.exception("a command could not be served")
         finally:
-            self._visitors.release()
-            if not is_left_open:
+            self._visitor_slots.release()
+            if not must_stay_open:
                 visitor.close()

@@ -1,4 +1,4 @@
-"""Finds the open connection that a command uses."""
+"""Lookup of the open connection that a command uses."""
 
 from __future__ import annotations
 
@@ -35,31 +35,33 @@ MAX_CONFIG_BYTES = 4 << 20
 
 
 def connection_for(target: str, *, has_options: bool, is_name: bool = False) -> OpenConnection | None:
-    """Return the open connection with the name `target`, or to the same server, or None. With `is_name`, only
-    the name is looked up.
+    """Return the open connection with the name `target`, or to the same server, or None.
 
-    A command with options for a new connection uses no open connection to the same server. Raises:
-    DeskUserError for a name with such options, and if several connections have the same server.
+    If `is_name`, only the name is looked up. A command with options for a new connection uses no open
+    connection to the same server. Raises: DeskUserError for a name with such options, and if several
+    connections have the same server.
     """
     try:
         if not may_have_connections():
             return None
     except DeskUserError:  # other users can write to the sockets' folder, so it cannot be trusted
         return None
-    connection = description_of(target)
-    if connection is not None and has_options:
+    description = description_of(target)
+    if description is not None and has_options:
         raise DeskUserError(
             f"{target} is an open connection, which cannot get other options.",
             "Give the options to `mcpdesk up`, or use the server itself as TARGET.",
         )
-    if connection is None and not has_options and not is_name:
-        connection = same_server(target)
-    if connection is None:
+    if description is None and not has_options and not is_name:
+        description = same_server(target)
+    if description is None:
         return None
-    report = connection.report
+    report = description.report
     folder = Path(report.folder) if report.folder else None
     name = report.name
-    return OpenConnection(name, report.pid, folder, partial(_transport, name), partial(_opened, name))
+    return OpenConnection(
+        name, report.pid, folder, partial(_transport, name), partial(_server_and_options, name)
+    )
 
 
 def same_server(target: str) -> ConnectionDescription | None:
@@ -95,34 +97,38 @@ def target_key(target: str) -> str:
 
 
 def _content_digest(path: Path) -> str:
-    """Return a digest of a configuration file, because a changed entry is another server, or "" for any other
-    path.
+    """Return a digest of a configuration file, or "" for any other path.
 
-    Raises: OSError.
+    A changed file has another key, because its entry may name another server. Raises: OSError.
     """
     if not path.is_file() or path.suffix == ".py" or path.stat().st_size > MAX_CONFIG_BYTES:
         return ""
     return f" {hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
-def _opened(name: str) -> tuple[Target, Reach]:
+def _server_and_options(name: str) -> tuple[Target, Reach]:
+    """Return the server of an open connection, and the options for a second connection to it.
+
+    Raises: DeskUserError.
+    """
     from mcpdesk.features.open_connections.plan import decoded_plan
 
     data = plan_of_connection(name)
     if data is None:
-        raise _ended(name)
-    return decoded_plan(data).opened
+        raise _ended_error(name)
+    return decoded_plan(data).server_and_options
 
 
-def _ended(name: str) -> DeskUserError:
+def _ended_error(name: str) -> DeskUserError:
     message = f"The open connection {name!r} has just ended."
     return DeskUserError(message, "`mcpdesk ps` lists the others.", next_command="mcpdesk ps")
 
 
 def _transport(name: str) -> ClientTransport:
+    """Return a transport to the process of an open connection. Raises: DeskUserError."""
     from mcpdesk.features.open_connections.relay_client import RelayClient
 
     visited = visit(name, Request.RELAY)
     if visited is None:
-        raise _ended(name)
+        raise _ended_error(name)
     return RelayClient(visited[0], name)

@@ -38,9 +38,10 @@ class ConnectionPlan(Struct, frozen=True):
     """HTTP header for the key in `reach`."""
 
     @property
-    def opened(self) -> tuple[Target, Reach]:
-        """Server, and the options for a second connection to it. The login, headers, token and key of a URL
-        are in the target.
+    def server_and_options(self) -> tuple[Target, Reach]:
+        """Server, and the options for a second connection to it.
+
+        For a URL, the login, headers, token and key are in the target instead of the options.
         """
         target = self.folder or self.url or self.command
         assert target is not None

@@ -25,9 +25,9 @@ class RelayClient(UnixPipe):
         self.ended = f"the open connection {name!r} has ended"
 
     async def open(self, receive: Receive) -> None:
-        """Start to read. Raises: CallError if the connection has ended."""
+        """Start to read messages. Raises: CallError if the connection has ended."""
 
-        def received(incoming: Incoming) -> None:
+        def print_or_receive(incoming: Incoming) -> None:
             message = incoming.message
             if message is not None and message.get("method") == NOTICE:
                 params = message.get("params")
@@ -35,28 +35,30 @@ class RelayClient(UnixPipe):
                 return
             receive(incoming)
 
-        await super().open(received)
+        await super().open(print_or_receive)
 
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply. Raises: the error of the process if the server did not
-        answer.
+        """Send a request and wait for its reply.
+
+        Raises: DeskUserError if the server did not answer, or if the open connection has ended.
         """
-        with self._naming_end():
+        with self._replacing_end_error():
             reply = await super().exchange(request, headers, receive)
-        if isinstance(reply.message, dict) and isinstance(sent := reply.message.get(FAILURE), dict):
-            raise error_of(sent)
+        failure = reply.message.get(FAILURE) if isinstance(reply.message, dict) else None
+        if isinstance(failure, dict):
+            raise error_of(failure)
         return reply
 
     async def until_ended(self) -> None:
         """Wait until the connection ends. Raises: DeskUserError."""
-        with self._naming_end():
+        with self._replacing_end_error():
             await super().until_ended()
 
     @contextmanager
-    def _naming_end(self) -> Iterator[None]:
-        """Replace the error after the end of the process, because it is no fault of the server."""
+    def _replacing_end_error(self) -> Iterator[None]:
+        """Replace the error that reports the end of the process, because the server did not cause the end."""
         try:
             yield
         except CallError as error:

@@ -15,12 +15,14 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 NOTICE: Final = "mcpdesk/notice"
 """Method of a notification with a text for the person. Its parameter is `text`."""
 FAILURE: Final = "mcpdesk"
-"""Member of an error response, beside `error`, with a `Failure`. A server cannot send it, because only its
-`error` is passed on.
+"""Member of an error response, beside `error`, with a `Failure`.
+
+A server cannot send this member, because the process passes on only `error` of a server's response.
 """
 REVISION: Final = "2025-06-18"
-"""Protocol revision between the command and the process. In this revision, servers can ask questions, and
-tasks are resolved by the process.
+"""Protocol revision between the command and the process.
+
+In this revision, servers can ask questions. The process waits for the results of tasks itself.
 """
 
 

@@ -58,43 +58,46 @@ def occupy(name: str) -> rendezvous.ListeningSocket | None:
     return rendezvous.listen(socket_path(name))
 
 
-def open_connections(silent: list[int] | None = None) -> list[ConnectionDescription]:
+def open_connections(silent_pids: list[int] | None = None) -> list[ConnectionDescription]:
     """Return the open connections of this user, oldest first.
 
-    The ids of processes that do not answer are added to `silent`. Sockets of killed processes are deleted.
-    Raises: DeskUserError if other users can access the folder of the sockets.
+    The ids of processes that do not answer are added to `silent_pids`. Sockets of killed processes are
+    deleted. Raises: DeskUserError if other users can access the folder of the sockets.
     """
-    descriptions, has_stale = list[ConnectionDescription](), False
-    for path in _paths():
+    descriptions = list[ConnectionDescription]()
+    has_stale_socket = False
+    for path in _socket_paths():
         connection = None
         try:
             connection = rendezvous.connect(path)
             if connection is None:
-                has_stale = True
+                has_stale_socket = True
             else:
                 descriptions.append(ask(connection, Request.DESCRIBE))
         except (OSError, EOFError, msgspec.MsgspecError):
             pid = None if connection is None else rendezvous.peer_credentials(connection)[0]
-            if silent is not None and pid is not None:
-                silent.append(pid)
+            if silent_pids is not None and pid is not None:
+                silent_pids.append(pid)
         finally:
             if connection is not None:
                 connection.close()
-    if has_stale:
+    if has_stale_socket:
         with suppress(OSError):
             rendezvous.sweep(rendezvous.runtime_folder())
     return sorted(descriptions, key=lambda each: each.report.since)
 
 
 def description_of(name: str) -> ConnectionDescription | None:
-    """Return the open connection with this name, or None. Raises: DeskUserError if its process does not
-    answer.
+    """Return the description of the open connection with this name, or None.
+
+    Raises: DeskUserError if its process does not answer.
     """
-    connection = visit(name, Request.DESCRIBE)
-    if connection is None:
+    visited = visit(name, Request.DESCRIBE)
+    if visited is None:
         return None
-    connection[0].close()
-    return connection[1]
+    connection, description = visited
+    connection.close()
+    return description
 
 
 def visit(name: str, request: Request) -> tuple[socket.socket, ConnectionDescription] | None:
@@ -132,7 +135,7 @@ def plan_of_connection(name: str) -> bytes | None:
     visited = visit(name, Request.PLAN)
     if visited is None:
         return None
-    connection = visited[0]
+    connection, _ = visited
     try:
         connection.settimeout(ANSWER_S)
         return read_line(connection, MAX_PLAN_BYTES)
@@ -147,11 +150,11 @@ def plan_of_connection(name: str) -> bytes | None:
 
 
 def may_have_connections() -> bool:
-    """Return False if this user has no open connection. True may be wrong: no socket is tried.
+    """Return True if sockets of open connections exist. Their processes may have ended.
 
     Raises: DeskUserError if other users can access the folder.
     """
-    return next(_paths(), None) is not None
+    return next(_socket_paths(), None) is not None
 
 
 def ask(connection: socket.socket, request: Request) -> ConnectionDescription:
@@ -164,19 +167,19 @@ def ask(connection: socket.socket, request: Request) -> ConnectionDescription:
 
 
 def read_line(connection: socket.socket, max_bytes: int) -> bytes:
-    """Read one line, and no byte after it. Raises: OSError; EOFError without a complete line."""
+    """Read one line, and no byte after it. Raises: OSError; EOFError if there is no complete line."""
     line = b""
     while not line.endswith(b"\n"):
-        received = connection.recv(min(4096, max_bytes - len(line)), socket.MSG_PEEK)
-        end = received.find(b"\n") + 1
-        part = connection.recv(end or len(received)) if received else b""
+        peeked = connection.recv(min(4096, max_bytes - len(line)), socket.MSG_PEEK)
+        line_end = peeked.find(b"\n") + 1
+        part = connection.recv(line_end or len(peeked)) if peeked else b""
         if not part or len(line) >= max_bytes:
             raise EOFError
         line += part
     return line
 
 
-def _paths() -> Iterator[str]:
+def _socket_paths() -> Iterator[str]:
     if not rendezvous.HAS_SOCKETS:
         return
     folder = rendezvous.runtime_folder()

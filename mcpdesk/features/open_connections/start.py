@@ -1,4 +1,4 @@
-"""Starts and ends the processes of open connections."""
+"""Start and end of the processes of open connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcpdesk.features.open_connections.sockets import Request, visit
 
 COMMAND = (sys.executable, "-P", "-m", "mcpdesk.features.open_connections.background")
 MAX_STDERR_LINES = 50
-"""Maximum number of lines of a process that are shown if it fails before it connects."""
+"""Maximum number of lines on stderr that are shown of a process that fails before it connects."""
 END_S = 15.0
 """Seconds to wait for the end of a process. The process needs at most `background.GRACE_S`."""
 
@@ -37,30 +37,32 @@ def start(plan: ConnectionPlan) -> Outcome:
         start_new_session=True,
     )
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    lines = deque[str](maxlen=MAX_STDERR_LINES)
-    reading = threading.Thread(target=_read, args=(process.stderr, lines), daemon=True)
-    reading.start()
+    stderr_lines = deque[str](maxlen=MAX_STDERR_LINES)
+    stderr_thread = threading.Thread(target=_read_lines, args=(process.stderr, stderr_lines), daemon=True)
+    stderr_thread.start()
     try:
         with suppress(OSError), process.stdin:  # the process has ended
             process.stdin.write(encoded(plan))
-        line = process.stdout.readline()
+        outcome_line = process.stdout.readline()
     except BaseException:
-        _end(process)
+        _end_process(process)
         raise
     with suppress(msgspec.MsgspecError):
-        return decoded_outcome(line)
-    _end(process)
-    reading.join(1.0)
-    raise DeskUserError("The process of the connection ended.", "\n  ".join(lines), exit_code=1)
+        return decoded_outcome(outcome_line)
+    _end_process(process)
+    stderr_thread.join(1.0)
+    raise DeskUserError("The process of the connection ended.", "\n  ".join(stderr_lines), exit_code=1)
 
 
-def _read(stream: IO[bytes], lines: deque[str]) -> None:
+def _read_lines(stream: IO[bytes], lines: deque[str]) -> None:
+    """Add the lines of a stream to `lines` until the stream ends."""
     with suppress(OSError, ValueError):
         for line in stream:
             lines.append(line.decode("utf-8", "replace").rstrip())
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and kill it if it does not end within `END_S`."""
     with suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     try:
@@ -70,7 +72,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def end(name: str) -> bool:
-    """End the process of a connection. Return False if no connection has the name.
+    """End the process of a connection. Return False if no connection has this name.
 
     Raises: DeskUserError if the process does not end.
     """
@@ -79,7 +81,7 @@ def end(name: str) -> bool:
         return False
     connection, description = visited
     with connection:
-        if not _is_closed(connection):
+        if not _wait_until_closed(connection):
             raise DeskUserError(
                 f"The open connection {name!r} does not end (process {description.report.pid}).",
                 f"Kill it: kill -9 {description.report.pid}",
@@ -88,8 +90,8 @@ def end(name: str) -> bool:
     return True
 
 
-def _is_closed(connection: socket) -> bool:
-    """Wait until the other side is closed. Return False after `END_S`."""
+def _wait_until_closed(connection: socket) -> bool:
+    """Wait until the other process closes the connection. Return False if it does not within `END_S`."""
     connection.settimeout(END_S)
     try:
         while connection.recv(4096):

@@ -113,12 +113,12 @@ def test_a_second_connection_has_the_options_of_the_first() -> None:
     login = LoginOptions("id", Secret("secret"))
     reach = Reach("review", "t", "k", (("A", "b"),), "2025-06-18", account="work", login=login)
     target = UrlTarget("https://a/mcp", {"X": "y", "A": "c"})
-    opened, options = plan_of("tea", "text", "key", 60, target, reach, "X-Key").opened
+    opened, options = plan_of("tea", "text", "key", 60, target, reach, "X-Key").server_and_options
     headers = {"X": "y", "A": "b", "X-Key": "k", "Authorization": "Bearer t"}
     assert opened == UrlTarget("https://a/mcp", headers, account="work", login=login)
     assert options == Reach("review", revision="2025-06-18")
     program = CommandTarget(("a",))
-    assert plan_of("tea", "text", "key", 60, program, Reach()).opened == (program, Reach())
+    assert plan_of("tea", "text", "key", 60, program, Reach()).server_and_options == (program, Reach())
 
 
 def test_durations_are_short() -> None:
