@@ -29,7 +29,10 @@ def require_placeholder(words: Sequence[str], *, takes_command: bool) -> None:
 
 
 async def wait_for(changed: asyncio.Event, is_done: Callable[[], bool], timeout_s: float) -> bool:
-    """Wait until `is_done` returns True. It is called after each change. Return False after the limit."""
+    """Wait until `is_done()` returns True, and return True. Return False after `timeout_s` seconds.
+
+    `is_done` is called at the start, and each time `changed` is set.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             while not is_done():
@@ -40,7 +43,7 @@ async def wait_for(changed: asyncio.Event, is_done: Callable[[], bool], timeout_
 
 
 async def first_of(*waits: Awaitable[object]) -> int:
-    """Wait until one of the waits ends, cancel the others, and return its position."""
+    """Wait until one of `waits` ends, cancel the others, and return the position of the first one."""
     tasks = [asyncio.ensure_future(each) for each in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -56,9 +59,9 @@ def run_bench(bench: Callable[[asyncio.Event], Awaitable[BenchReport]]) -> Bench
 
     async def run() -> BenchReport:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
-                loop.add_signal_handler(number, stop.set)
+                loop.add_signal_handler(signal_number, stop.set)
         return await bench(stop)
 
     return asyncio.run(run())
@@ -76,6 +79,6 @@ def print_report(report: BenchReport, *, as_json: bool, shows_messages: bool) ->
 
 
 def announce(lines: Sequence[str]) -> None:
-    """Print messages on stderr before a client connects."""
+    """Print lines on stderr that tell a person how to connect a client."""
     for line in lines:
         print_message(line)

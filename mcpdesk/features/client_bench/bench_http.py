@@ -14,13 +14,13 @@ from mcpdesk.features.client_bench.scripted_server import ScriptedReply, Scripte
 
 HOST = "127.0.0.1"
 CLOSE_S = 1.0
-"""Seconds that requests in progress may take when the listener closes."""
-Answer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+"""Seconds for which running requests may continue when the listener closes."""
+Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def listening(answer: Answer, port: int) -> AsyncIterator[str]:
-    """Listen on a port of 127.0.0.1, or on a free port if `port` is 0. The block receives the origin.
+async def listening(handler: Handler, port: int) -> AsyncIterator[str]:
+    """Listen on a port of 127.0.0.1, or on a free port if `port` is 0. Provide the origin of the server.
 
     Requests with the name of another host are refused, so that a web page cannot use the bench.
 
@@ -28,12 +28,12 @@ async def listening(answer: Answer, port: int) -> AsyncIterator[str]:
     """
     hosts = set[str]()
 
-    async def checked(request: web.BaseRequest) -> web.StreamResponse:
+    async def check_host(request: web.BaseRequest) -> web.StreamResponse:
         if request.headers.get("Host", "") not in hosts:
             return web.Response(status=403, text="unknown host")
-        return await answer(request)
+        return await handler(request)
 
-    runner = web.ServerRunner(web.Server(checked), shutdown_timeout=CLOSE_S)
+    runner = web.ServerRunner(web.Server(check_host), shutdown_timeout=CLOSE_S)
     await runner.setup()
     site = web.TCPSite(runner, HOST, port)
     try:

@@ -11,7 +11,7 @@ from mcpdesk.plain_text import clean
 
 
 def report_lines(report: BenchReport, *, shows_messages: bool = False) -> list[str]:
-    """Return the whole report. With `shows_messages`, each run has the messages of the client."""
+    """Return the whole report. If `shows_messages`, it includes the messages of the client in each run."""
     lines = list[str]()
     for run in report.runs:
         lines += [*_run_lines(run, shows_messages), ""]
@@ -20,6 +20,7 @@ def report_lines(report: BenchReport, *, shows_messages: bool = False) -> list[s
 
 
 def _run_lines(run: BenchRun, shows_messages: bool) -> Iterator[str]:
+    """Yield the lines about one run."""
     client = run.client
     name = " ".join(filter(None, (client.name, client.version))) or client.user_agent or "no client"
     yield f"{run.name}: {name}"
@@ -28,14 +29,13 @@ def _run_lines(run: BenchRun, shows_messages: bool) -> Iterator[str]:
     if run.outcome == "no client":
         yield "  no client connected"
     elif run.outcome == "incomplete":
-        ended = "" if run.client_exit is None else f" The client ended with exit code {run.client_exit}."
-        yield f"  incomplete: not all checks were decided.{ended}"
+        exit_note = "" if run.client_exit is None else f" The client ended with exit code {run.client_exit}."
+        yield f"  incomplete: not all checks were decided.{exit_note}"
     if shows_messages:
-        times = [f" ({each.count} times)" if each.count > 1 else "" for each in run.messages]
-        rows = [
-            (f"{each.at_s:.2f} s", each.sent, f"{each.answer}{count}")
-            for each, count in zip(run.messages, times, strict=True)
-        ]
+        rows = list[tuple[str, str, str]]()
+        for message in run.messages:
+            count_note = f" ({message.count} times)" if message.count > 1 else ""
+            rows.append((f"{message.at_s:.2f} s", message.sent, f"{message.answer}{count_note}"))
         yield from aligned(rows, "  ")
 
 
@@ -52,5 +52,6 @@ def _summary(report: BenchReport) -> str:
     counts = Counter(check.verdict for run in report.runs for check in run.checks)
     names = {CheckVerdict.PASS: "passed", CheckVerdict.WARNING: "warnings", CheckVerdict.FAIL: "failed"}
     parts = [f"{counts[verdict]} {name}" for verdict, name in names.items() if counts[verdict]]
-    parts += [f"{counts[CheckVerdict.NOT_SEEN]} not seen"] if counts[CheckVerdict.NOT_SEEN] else []
+    if counts[CheckVerdict.NOT_SEEN]:
+        parts.append(f"{counts[CheckVerdict.NOT_SEEN]} not seen")
     return f"{sum(counts.values())} checks: {', '.join(parts) or 'none decided'}"

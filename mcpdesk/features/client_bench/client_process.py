@@ -1,4 +1,4 @@
-"""Client that a bench starts, with the server of the bench."""
+"""Client that a bench starts. Its command contains the URL or the command of the bench's server."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from contextlib import asynccontextmanager, suppress
 from mcpdesk.errors import DeskUserError
 
 URL = "{url}"
-"""Word of a client's command, or part of a word, that stands for the URL of the server."""
+"""Placeholder in a word of a client's command. It is replaced by the URL of the server."""
 COMMAND = "{command}"
-"""Word of a client's command that stands for the command of a stdio server."""
+"""Placeholder word in a client's command. It is replaced by the command of a stdio server."""
 END_S = 3.0
 """Seconds that a client may take to end after SIGTERM, before it is killed."""
 
 
 def client_argv(words: Sequence[str], url: str, command: Sequence[str] = ()) -> list[str]:
-    """Return a client's command with the placeholders replaced."""
+    """Return a client's command with the placeholders replaced by `url` and the words of `command`."""
     argv = list[str]()
     for word in words:
         argv += command if word == COMMAND and command else [word.replace(URL, url)]
     return argv
 
 
-def visiting_browser() -> dict[str, str]:
-    """Return a variable that makes clients open pages with a program that follows the redirects."""
+def browser_variable() -> dict[str, str]:
+    """Return the environment variable that makes a client open the login page with `page_visit`."""
     return {"BROWSER": f"{sys.executable} -P -m mcpdesk.features.client_bench.page_visit %s"}
 
 
@@ -36,7 +36,7 @@ def visiting_browser() -> dict[str, str]:
 async def running_client(
     argv: Sequence[str], variables: Mapping[str, str]
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a client while the block runs. Its output goes to stderr.
+    """Run a client with additional environment variables while the block runs. Its output goes to stderr.
 
     Raises: DeskUserError if the client cannot be started.
     """
@@ -68,9 +68,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+def _signal(process: asyncio.subprocess.Process, signal_number: int) -> None:
     with suppress(OSError):
         if hasattr(os, "killpg"):
-            os.killpg(process.pid, number)  # also the programs that the client started
+            os.killpg(process.pid, signal_number)  # also the programs that the client started
         elif process.returncode is None:
-            process.send_signal(number)
+            process.send_signal(signal_number)

@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,14 +107,18 @@ def era_bench_command(
     if client:
         require_placeholder(client, takes_command=True)
     plan = _Plan(client, port, tuple(dict.fromkeys(names)), timeout_s)
-    report = run_bench(lambda stop: _started(plan, stop) if client else _waiting(plan, stop))
+    report = run_bench(lambda stop: _run_clients(plan, stop) if client else _wait_for_client(plan, stop))
     return print_report(report, as_json=as_json, shows_messages=shows_messages)
 
 
 class _Plan(Struct, frozen=True):
+    """Options of a bench."""
+
     client: Sequence[str]
+    """Command of the client, or no words if a person starts the client."""
     port: int
     served: Sequence[str]
+    """Names of the servers to start."""
     timeout_s: float
 
 
@@ -124,12 +128,12 @@ def _report(runs: list[BenchRun], plan: _Plan) -> BenchReport:
     return BenchReport(VERSION, "era", is_complete and not has_failed, runs)
 
 
-async def _waiting(plan: _Plan, stop: asyncio.Event) -> BenchReport:
+async def _wait_for_client(plan: _Plan, stop: asyncio.Event) -> BenchReport:
     """Start all servers, and wait until the client uses each of them."""
     async with AsyncExitStack() as stack:
         recorders = [
-            await _listening(stack, name, plan.port + number if plan.port else 0)
-            for number, name in enumerate(plan.served)
+            await _start_server(stack, name, plan.port + position if plan.port else 0)
+            for position, name in enumerate(plan.served)
         ]
         announce([f"{each.served}: connect a client to {each.url}" for each in recorders])
         waits = [_wait_until_decided(each, plan.timeout_s) for each in recorders]
@@ -139,12 +143,12 @@ async def _waiting(plan: _Plan, stop: asyncio.Event) -> BenchReport:
 
 
 async def _wait_until_decided(recorder: EraRecorder, timeout_s: float) -> bool:
-    """Wait until the client uses the server. Return False after the limit."""
+    """Wait until the client uses the server. Return False after `timeout_s` seconds."""
     return await wait_for(recorder.changed, lambda: recorder.is_decided, timeout_s)
 
 
-async def _listening(stack: AsyncExitStack, name: str, port: int) -> EraRecorder:
-    """Start the server with that name."""
+async def _start_server(stack: AsyncExitStack, name: str, port: int) -> EraRecorder:
+    """Start the server `name` on a port. The server ends with `stack`."""
     from mcpdesk.features.client_bench.bench_http import answer_message, listening
     from mcpdesk.testing.authorization_server import ENDPOINT
 
@@ -164,20 +168,21 @@ async def _listening(stack: AsyncExitStack, name: str, port: int) -> EraRecorder
     return recorder
 
 
-async def _started(plan: _Plan, stop: asyncio.Event) -> BenchReport:
+async def _run_clients(plan: _Plan, stop: asyncio.Event) -> BenchReport:
     """Start the client once for each server."""
     runs = list[BenchRun]()
+    run_client = _run_over_stdio if COMMAND in plan.client else _run_over_http
     for name in plan.served:
-        run = _over_stdio if COMMAND in plan.client else _over_http
-        runs.append(await run(plan, name, stop))
+        runs.append(await run_client(plan, name, stop))
         if stop.is_set():
             break
     return _report(runs, plan)
 
 
-async def _over_http(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
+async def _run_over_http(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
+    """Run the client with one server over HTTP."""
     async with AsyncExitStack() as stack:
-        recorder = await _listening(stack, name, plan.port)
+        recorder = await _start_server(stack, name, plan.port)
         argv = client_argv(plan.client, recorder.url)
         process = await stack.enter_async_context(running_client(argv, {}))
         use_wait = _wait_until_decided(recorder, plan.timeout_s)
@@ -186,14 +191,15 @@ async def _over_http(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
         return recorder.result(process.returncode)
 
 
-async def _over_stdio(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
+async def _run_over_stdio(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
+    """Run the client with one server over stdio, which the client starts."""
     # A server that a client did not end may still write its result when the folder is removed.
     with tempfile.TemporaryDirectory(prefix="mcpdesk-bench-", ignore_cleanup_errors=True) as folder:
         output = Path(folder) / "run.json"
         options = ("--stdio", name, "--output", str(output))
         command = (sys.executable, "-P", "-m", "mcpdesk", "era-bench", *options)
         async with running_client(client_argv(plan.client, "", command), {}) as process:
-            use_wait = asyncio.wait_for(_until_used(output), plan.timeout_s)
+            use_wait = asyncio.wait_for(_wait_until_used(output), plan.timeout_s)
             if await first_of(use_wait, stop.wait(), process.wait()) == 0:
                 await first_of(asyncio.sleep(SETTLE_S), stop.wait(), process.wait())
             exit_code = process.returncode
@@ -203,29 +209,27 @@ async def _over_stdio(plan: _Plan, name: str, stop: asyncio.Event) -> BenchRun:
     return replace(run, client_exit=exit_code)
 
 
-async def _until_used(output: Path) -> None:
-    """Wait until the client uses the server."""
+async def _wait_until_used(output: Path) -> None:
+    """Wait until the client uses the stdio server, which writes its result to `output`."""
     while True:
         run = read_run(output)
-        if run is not None and any(
-            each.name == "speaks" and each.verdict is CheckVerdict.PASS for each in run.checks
-        ):
+        passed = {each.name for each in run.checks if each.verdict is CheckVerdict.PASS} if run else set()
+        if "speaks" in passed:
             return
         await asyncio.sleep(POLL_S)
 
 
 def _serve_stdio(name: str, output: Path | None, shows_messages: bool) -> int:
-    """Be a server over stdio. Return the exit code."""
+    """Be a server over stdio, and print the result on stderr. Return the exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    runs = list[BenchRun]()
-    with suppress(KeyboardInterrupt, BrokenPipeError):
-        try:
-            runs.append(serve_stdio(name, output))
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise DeskUserError(f"{output} cannot be written: {error.strerror}.") from None
-    for run in runs:
+    run: BenchRun | None = None
+    try:
+        run = serve_stdio(name, output)
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass  # the client has ended this process, or no longer reads
+    except OSError as error:
+        raise DeskUserError(f"{output} cannot be written: {error.strerror}.") from None
+    if run is not None:
         for line in report_lines(BenchReport(VERSION, "era", True, [run]), shows_messages=shows_messages):
             print_message(line)
     return 0

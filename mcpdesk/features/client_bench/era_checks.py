@@ -22,7 +22,7 @@ OLD_HTTP = "MCP 2025-11-25 basic/transports"
 
 
 class ObservedMessage(Struct, frozen=True):
-    """Message of the client, and the answer."""
+    """Message of the client, with the answer of the server."""
 
     method: str
     is_request: bool
@@ -45,13 +45,14 @@ class ObservedMessage(Struct, frozen=True):
 def checks(served: str, messages: Sequence[ObservedMessage]) -> list[Check]:
     """Return the checks for a server that serves the revision `served`, or all revisions."""
     if not messages:
-        return [Check("speaks", CheckVerdict.NOT_SEEN, "no client connected", _rule(served), VERSIONING)]
+        rule = _served_rule(served)
+        return [Check("speaks", CheckVerdict.NOT_SEEN, "no client connected", rule, VERSIONING)]
     return [
-        _first_request(messages),
-        _speaks(served, messages),
-        *_fallback(served, messages),
-        *_headers(messages),
-        *_initialized(messages),
+        _first_request_check(messages),
+        _use_check(served, messages),
+        *_era_change_checks(served, messages),
+        *_header_checks(messages),
+        *_initialized_checks(messages),
     ]
 
 
@@ -60,19 +61,19 @@ def is_decided(served: str, messages: Sequence[ObservedMessage]) -> bool:
     return _used_revision(messages) is not None
 
 
-def _rule(served: str) -> str:
+def _served_rule(served: str) -> str:
     name = "any revision" if served == ALL else f"only {served}"
     return f"The server serves {name}."
 
 
-def _first_request(messages: Sequence[ObservedMessage]) -> Check:
+def _first_request_check(messages: Sequence[ObservedMessage]) -> Check:
     """Return the client's first request as a fact."""
     first = messages[0]
     revision = f" with {first.revision}" if first.revision else ""
     offered = list(dict.fromkeys(each.revision for each in messages if each.revision))
-    later = f"; later {', '.join(offered[1:])}" if len(offered) > 1 else ""
+    later_note = f"; later {', '.join(offered[1:])}" if len(offered) > 1 else ""
     rule = "The first request shows the era of the client: it is `initialize`, or has `_meta`."
-    return Check("offers", CheckVerdict.FACT, f"{first.method}{revision}{later}", rule, VERSIONING)
+    return Check("offers", CheckVerdict.FACT, f"{first.method}{revision}{later_note}", rule, VERSIONING)
 
 
 def _used_revision(messages: Sequence[ObservedMessage]) -> str | None:
@@ -86,10 +87,11 @@ def _used_revision(messages: Sequence[ObservedMessage]) -> str | None:
     return None
 
 
-def _speaks(served: str, messages: Sequence[ObservedMessage]) -> Check:
+def _use_check(served: str, messages: Sequence[ObservedMessage]) -> Check:
+    """Return the check whether the client uses the server, or how the attempt ended."""
     revision = _used_revision(messages)
     if revision is not None:
-        return Check("speaks", CheckVerdict.PASS, f"uses {revision}", _rule(served), VERSIONING)
+        return Check("speaks", CheckVerdict.PASS, f"uses {revision}", _served_rule(served), VERSIONING)
     refused = next((each for each in reversed(messages) if each.code is not None), None)
     agreed = next((each.agreed for each in reversed(messages) if each.agreed), "")
     if agreed:
@@ -98,26 +100,27 @@ def _speaks(served: str, messages: Sequence[ObservedMessage]) -> Check:
         observed = f"ended after the error {refused.code}"
     else:
         observed = f"ended after {messages[-1].method}"
-    return Check("speaks", CheckVerdict.FACT, f"does not use it: {observed}", _rule(served), VERSIONING)
+    rule = _served_rule(served)
+    return Check("speaks", CheckVerdict.FACT, f"does not use it: {observed}", rule, VERSIONING)
 
 
-def _fallback(served: str, messages: Sequence[ObservedMessage]) -> Iterator[Check]:
-    """Yield the check of a client that has to change the era."""
-    is_stateless_server = served == LATEST.name
-    began_stateless = messages[0].method != "initialize" and bool(messages[0].revision)
-    began_with_handshake = messages[0].method == "initialize"
+def _era_change_checks(served: str, messages: Sequence[ObservedMessage]) -> Iterator[Check]:
+    """Yield the checks of a client whose first request may be of another era than the server."""
     if served == ALL:
         return
+    is_stateless_server = served == LATEST.name
+    began_with_handshake = messages[0].method == "initialize"
+    began_stateless = not began_with_handshake and bool(messages[0].revision)
     if not is_stateless_server and began_stateless:
         rule = "A client of both eras sends `initialize` if the server does not know the stateless era."
-        later = next((each for each in messages if each.method == "initialize"), None)
-        if later is None:
+        initialize = next((each for each in messages if each.method == "initialize"), None)
+        if initialize is None:
             yield Check("falls-back", CheckVerdict.FACT, "no: it sent no `initialize`", rule, VERSIONING)
-        elif later.has_metadata:
+        elif initialize.has_metadata:
             hint = "Send `initialize` without the `_meta` keys of the stateless era."
             yield Check("falls-back", CheckVerdict.FAIL, "with stateless `_meta`", rule, VERSIONING, hint)
         else:
-            observed = f"yes: `initialize` with {later.revision}"
+            observed = f"yes: `initialize` with {initialize.revision}"
             yield Check("falls-back", CheckVerdict.PASS, observed, rule, VERSIONING)
     if is_stateless_server and began_with_handshake:
         rule = "After the error -32022, a client uses a revision of `data.supported`, or names the problem."
@@ -127,50 +130,51 @@ def _fallback(served: str, messages: Sequence[ObservedMessage]) -> Iterator[Chec
         yield Check("changes-era", verdict, observed, rule, VERSIONING)
     if is_stateless_server and began_stateless:
         rule = "A client does not send `initialize` to a server that knows the stateless era."
-        sent = any(each.method == "initialize" for each in messages)
+        has_sent = any(each.method == "initialize" for each in messages)
         hint = "Do not fall back after a result, or after the errors -32020, -32021 and -32022."
-        observed = "it sent `initialize`" if sent else "no `initialize`"
-        verdict = CheckVerdict.FAIL if sent else CheckVerdict.PASS
-        yield Check("stays-stateless", verdict, observed, rule, HTTP, hint if sent else "")
+        observed = "it sent `initialize`" if has_sent else "no `initialize`"
+        verdict = CheckVerdict.FAIL if has_sent else CheckVerdict.PASS
+        yield Check("stays-stateless", verdict, observed, rule, HTTP, hint if has_sent else "")
 
 
-def _headers(messages: Sequence[ObservedMessage]) -> Iterator[Check]:
+def _header_checks(messages: Sequence[ObservedMessage]) -> Iterator[Check]:
     """Yield the checks of the HTTP headers."""
     if messages[0].headers is None:
         return
-    yield _accept([each for each in messages if each.headers is not None])
-    stateless = [each for each in messages if each.is_request and _is_stateless(each)]
-    if stateless:
-        yield _stateless_headers(stateless)
-    later = _after_handshake(messages)
+    yield _accept_check([each for each in messages if each.headers is not None])
+    stateless_requests = [each for each in messages if each.is_request and _is_stateless(each)]
+    if stateless_requests:
+        yield _routing_check(stateless_requests)
+    session_messages = _after_handshake(messages)
     versions = [
         (agreed, (each.headers or {}).get("mcp-protocol-version"))
-        for each, agreed in later
+        for each, agreed in session_messages
         if agreed in ("2025-06-18", "2025-11-25")
     ]
     if versions:
         wrong_count = sum(agreed != sent for agreed, sent in versions)
         rule = "After the handshake, every request has `MCP-Protocol-Version` with the agreed revision."
-        yield _counted("version-header", wrong_count, len(versions), rule, OLD_HTTP)
-    with_session = [each for each, _ in later if each.has_session]
+        yield _counted_check("version-header", wrong_count, len(versions), rule, OLD_HTTP)
+    with_session = [each for each, _ in session_messages if each.has_session]
     if with_session:
         missing_count = sum("mcp-session-id" not in (each.headers or {}) for each in with_session)
         rule = "A client sends the session id of the server with every later request."
-        yield _counted("session-header", missing_count, len(with_session), rule, OLD_HTTP)
+        yield _counted_check("session-header", missing_count, len(with_session), rule, OLD_HTTP)
 
 
 def _after_handshake(messages: Sequence[ObservedMessage]) -> list[tuple[ObservedMessage, str]]:
     """Return the messages after a handshake, each with the revision that was agreed last.
 
-    A client may do several handshakes. Messages of the stateless era belong to none.
+    A client may do several handshakes. Messages of the stateless era are left out.
     """
-    later, agreed = list[tuple[ObservedMessage, str]](), ""
-    for each in messages:
-        if each.method == "initialize":
-            agreed = each.agreed or agreed
-        elif agreed and not _is_stateless(each):
-            later.append((each, agreed))
-    return later
+    with_agreed = list[tuple[ObservedMessage, str]]()
+    agreed = ""
+    for message in messages:
+        if message.method == "initialize":
+            agreed = message.agreed or agreed
+        elif agreed and not _is_stateless(message):
+            with_agreed.append((message, agreed))
+    return with_agreed
 
 
 def _is_stateless(message: ObservedMessage) -> bool:
@@ -178,15 +182,16 @@ def _is_stateless(message: ObservedMessage) -> bool:
     return message.method != "initialize" and revision is not None and revision.is_stateless
 
 
-def _accept(messages: Sequence[ObservedMessage]) -> Check:
+def _accept_check(messages: Sequence[ObservedMessage]) -> Check:
     media_types = ("application/json", "text/event-stream")
-    accepted = [(each.headers or {}).get("accept", "") for each in messages]
-    wrong_count = sum(not all(media_type in text for media_type in media_types) for text in accepted)
+    accept_headers = [(each.headers or {}).get("accept", "") for each in messages]
+    wrong_count = sum(not all(media_type in text for media_type in media_types) for text in accept_headers)
     rule = "Every POST request accepts application/json and text/event-stream."
-    return _counted("accept-header", wrong_count, len(messages), rule, HTTP)
+    return _counted_check("accept-header", wrong_count, len(messages), rule, HTTP)
 
 
-def _stateless_headers(messages: Sequence[ObservedMessage]) -> Check:
+def _routing_check(messages: Sequence[ObservedMessage]) -> Check:
+    """Return the check of the headers that stateless requests must have."""
     wrong_headers = list[str]()
     for each in messages:
         headers = each.headers or {}
@@ -204,7 +209,7 @@ def _stateless_headers(messages: Sequence[ObservedMessage]) -> Check:
     return Check("routing-headers", CheckVerdict.FAIL, observed, rule, HTTP, hint)
 
 
-def _counted(name: str, wrong_count: int, count: int, rule: str, source: str) -> Check:
+def _counted_check(name: str, wrong_count: int, count: int, rule: str, source: str) -> Check:
     """Return the check of a header that is missing or wrong in `wrong_count` of `count` requests."""
     if not wrong_count:
         return Check(name, CheckVerdict.PASS, f"right in {count} requests", rule, source)
@@ -212,8 +217,8 @@ def _counted(name: str, wrong_count: int, count: int, rule: str, source: str) ->
     return Check(name, CheckVerdict.FAIL, observed, rule, source, "Add the header to the request.")
 
 
-def _initialized(messages: Sequence[ObservedMessage]) -> Iterator[Check]:
-    """Yield the check of the notification after the handshake."""
+def _initialized_checks(messages: Sequence[ObservedMessage]) -> Iterator[Check]:
+    """Yield the check of the notification after a handshake, if there was a handshake."""
     methods = [each.method for each, _ in _after_handshake(messages) if each.method != "ping"]
     if not methods:
         return
@@ -225,6 +230,5 @@ def _initialized(messages: Sequence[ObservedMessage]) -> Iterator[Check]:
     else:
         was_sent = "notifications/initialized" in methods
         observed = f"{methods[0]} came first" if was_sent else "not sent"
-        yield Check(
-            "initialized", CheckVerdict.WARNING if was_sent else CheckVerdict.FAIL, observed, rule, LIFECYCLE
-        )
+        verdict = CheckVerdict.WARNING if was_sent else CheckVerdict.FAIL
+        yield Check("initialized", verdict, observed, rule, LIFECYCLE)

@@ -1,4 +1,4 @@
-"""Servers of `era-bench`. Each serves one revision or all, and records the messages of its client."""
+"""Servers of `era-bench`. Each serves one or all revisions, and records the messages of its client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SERVER_NAMES = (ALL, *(each.name for each in reversed(REVISIONS)))
 MAX_MESSAGES = 200
 """Maximum number of messages of one client that are recorded."""
 MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a line on stdin."""
+"""Maximum size in bytes of a line on stdin."""
 HEADERS = frozenset(
     {"accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"}
 )
@@ -49,33 +49,36 @@ class EraRecorder:
         """`served` is one of `SERVER_NAMES`."""
         self.served = served
         self.url = ""
+        """URL of the server, or "" over stdio."""
         self.changed = asyncio.Event()
         """Set after each message."""
         self.server = ScriptedServer(REVISIONS if served == ALL else [BY_NAME[served]], is_http=is_http)
-        self._observed = list[ObservedMessage]()
+        self._observed_messages = list[ObservedMessage]()
         self._message_log = list[Message]()
         self._client = ClientFacts()
         self._has_session = False
-        self._start_s = time.monotonic()
+        self._began = time.monotonic()
 
     @property
     def is_decided(self) -> bool:
         """True if the client uses the server, so that all checks have a result."""
-        return is_decided(self.served, self._observed)
+        return is_decided(self.served, self._observed_messages)
 
     def observe(self, message: Any, reply: ScriptedReply, headers: Mapping[str, str] | None) -> None:
         """Record a message and its reply. `headers` have lower-case names, or are None over stdio."""
         self.changed.set()
-        if len(self._observed) >= MAX_MESSAGES or not isinstance(message, dict):
+        if len(self._observed_messages) >= MAX_MESSAGES or not isinstance(message, dict):
             return
-        method, params = short_text(message.get("method", "answer")), message.get("params")
+        method = short_text(message.get("method", "answer"))
+        params = message.get("params")
         params = params if isinstance(params, dict) else {}
-        meta, revision = params.get("_meta"), short_text(offered_revision(message))
+        meta = params.get("_meta")
+        revision = short_text(offered_revision(message))
         answer = reply.message or {}
         result = answer.get("result", {})
-        name = params.get("uri") if method == "resources/read" else None
-        name = params.get("name") if method in ("tools/call", "prompts/get") else name
-        self._observed.append(
+        name_member = {"resources/read": "uri", "tools/call": "name", "prompts/get": "name"}.get(method, "")
+        name = params.get(name_member) if name_member else None
+        self._observed_messages.append(
             ObservedMessage(
                 method,
                 "id" in message,
@@ -89,7 +92,7 @@ class EraRecorder:
             )
         )
         self._has_session = self._has_session or bool(reply.session)
-        at_s = round(time.monotonic() - self._start_s, 3)
+        at_s = round(time.monotonic() - self._began, 3)
         revision_note = f" ({revision})" if revision else ""
         add_message(self._message_log, Message(at_s, f"{method}{revision_note}", reply.text), MAX_MESSAGES)
         info = client_info(message)
@@ -98,15 +101,15 @@ class EraRecorder:
             self._client = ClientFacts(*map(short_text, texts))
 
     def result(self, exit_code: int | None = None) -> BenchRun:
-        """Return the result of the messages so far."""
+        """Return the result of the run, based on the messages so far."""
         return BenchRun(
             self.served,
             self.url,
-            "complete" if self._observed else "no client",
+            "complete" if self._observed_messages else "no client",
             self._client,
-            checks(self.served, self._observed),
+            checks(self.served, self._observed_messages),
             self._message_log,
-            round(time.monotonic() - self._start_s, 3),
+            round(time.monotonic() - self._began, 3),
             exit_code,
         )
 
@@ -128,13 +131,14 @@ def serve_stdio(served: str, output: Path | None) -> BenchRun:
                 sys.stdout.buffer.write(orjson.dumps(reply.message) + b"\n")
                 sys.stdout.buffer.flush()
             recorder.observe(message, reply, None)
-            _write(recorder, output)
+            _write_result(recorder, output)
     finally:
-        _write(recorder, output)
+        _write_result(recorder, output)
     return recorder.result()
 
 
-def _write(recorder: EraRecorder, output: Path | None) -> None:
+def _write_result(recorder: EraRecorder, output: Path | None) -> None:
+    """Write the result so far to a file, if there is one. Raises: OSError."""
     if output is not None:
         private_files.write(output, msgspec.json.encode(recorder.result()))
 

@@ -30,7 +30,10 @@ LIFETIME_S = 15
 TIMEOUT_S = 180.0
 """Default time limit of one run, in seconds."""
 REFUSAL_S = 5.0
-"""Seconds after a redirect that the client must refuse, in which it does not use the code."""
+"""Seconds to wait after a redirect that the client must refuse.
+
+A client that does not use the code in this time has refused the redirect.
+"""
 ALL_PROBES = ("login", "wrong-iss", "no-iss", "wrong-state")
 EXAMPLES = """\b
 Examples:
@@ -100,7 +103,7 @@ class BenchPlan(Struct, frozen=True):
 
 
 async def run_probes(plan: BenchPlan, stop: asyncio.Event) -> BenchReport:
-    """Run all probes in order. After `stop` is set, the remaining ones are left out."""
+    """Run all probes in order. After `stop` is set, the remaining probes are skipped."""
     runs = list[BenchRun]()
     for probe in plan.probes:
         runs.append(await _run_probe(plan, probe, stop))
@@ -112,31 +115,33 @@ async def run_probes(plan: BenchPlan, stop: asyncio.Event) -> BenchReport:
 
 
 async def _run_probe(plan: BenchPlan, name: str, stop: asyncio.Event) -> BenchRun:
+    """Run one probe until its checks are decided, its time is over, or the client or the bench ends."""
     from mcpdesk.features.client_bench.bench_http import listening
-    from mcpdesk.features.client_bench.client_process import client_argv, running_client, visiting_browser
+    from mcpdesk.features.client_bench.client_process import browser_variable, client_argv, running_client
     from mcpdesk.features.client_bench.oauth_checks import checks, is_decided
     from mcpdesk.features.client_bench.oauth_server import BenchServer, Probe
 
     probe = Probe(name)
     server = BenchServer(probe, plan.lifetime_s, asks=plan.asks)
-    start_s, exit_code = time.monotonic(), None
+    began = time.monotonic()
+    exit_code: int | None = None
     async with AsyncExitStack() as stack:
         server.origin = await stack.enter_async_context(listening(server.handle, plan.port))
         announce([f"{name}: connect a client to {server.url}"])
 
         def is_done() -> bool:
-            refused = probe is not Probe.LOGIN and server.observations.bad_redirects > 0
-            return refused or is_decided(probe, server.observations, server.url)
+            has_bad_redirect = probe is not Probe.LOGIN and server.observations.bad_redirects > 0
+            return has_bad_redirect or is_decided(probe, server.observations, server.url)
 
         waits: list[Awaitable[object]] = [wait_for(server.changed, is_done, plan.timeout_s), stop.wait()]
         if plan.client:
-            variables = {} if plan.asks else visiting_browser()
+            variables = {} if plan.asks else browser_variable()
             argv = client_argv(plan.client, server.url)
             process = await stack.enter_async_context(running_client(argv, variables))
             waits.append(process.wait())
-        ended_wait = await first_of(*waits)
-        if ended_wait == 0 and is_done():
-            await first_of(_settled(server, probe), stop.wait())
+        first_position = await first_of(*waits)
+        if first_position == 0 and is_done():
+            await first_of(_wait_for_last_requests(server, probe), stop.wait())
         if plan.client:
             exit_code = process.returncode
     results = checks(probe, server.observations, server.url, is_over=True)
@@ -151,20 +156,20 @@ async def _run_probe(plan: BenchPlan, name: str, stop: asyncio.Event) -> BenchRu
         server.observations.client,
         results,
         server.observations.messages,
-        round(time.monotonic() - start_s, 3),
+        round(time.monotonic() - began, 3),
         exit_code,
     )
 
 
-async def _settled(server: BenchServer, probe: Probe) -> None:
-    """Wait for the last requests of the client."""
+async def _wait_for_last_requests(server: BenchServer, probe: Probe) -> None:
+    """Wait for further requests of the client after the run is done."""
     from mcpdesk.features.client_bench.oauth_server import Probe
 
     if probe is Probe.LOGIN:
         await asyncio.sleep(SETTLE_S)
         return
-    while not server.observations.bad_codes_used:  # again after each redirect
-        redirects = server.observations.bad_redirects
+    while not server.observations.bad_codes_used:
+        earlier_redirects = server.observations.bad_redirects
         await wait_for(server.changed, lambda: server.observations.bad_codes_used > 0, REFUSAL_S)
-        if server.observations.bad_redirects == redirects:
-            return
+        if server.observations.bad_redirects == earlier_redirects:
+            return  # the client has not begun another login in the meantime

@@ -14,7 +14,7 @@ AUTHORIZATION = "MCP 2026-07-28 basic/authorization"
 REGISTRATION = "MCP 2026-07-28 basic/authorization/client-registration"
 OLDER_REVISION_NOTE = "; the revision of the client does not require the check"
 """Note for clients that do not use the revision 2026-07-28."""
-PROBES = {
+PROBE_CHECKS = {
     Probe.WRONG_ISS: (
         "iss-mismatch",
         "A redirect whose `iss` is not the issuer of the login must be rejected.",
@@ -34,6 +34,7 @@ PROBES = {
         "Create a random `state` for each login, and compare it before the code is used.",
     ),
 }
+"""Name, rule, source and hint of the check of each probe."""
 
 
 def checks(probe: Probe, observations: Observations, url: str, *, is_over: bool) -> list[Check]:
@@ -42,7 +43,7 @@ def checks(probe: Probe, observations: Observations, url: str, *, is_over: bool)
     `is_over` is True after the run, when the absence of a request is also an observation.
     """
     if probe is not Probe.LOGIN:
-        return [_probe(probe, observations, is_over=is_over)]
+        return [_refusal(probe, observations, is_over=is_over)]
     return [
         _challenge(observations),
         _registration(observations),
@@ -55,19 +56,20 @@ def checks(probe: Probe, observations: Observations, url: str, *, is_over: bool)
         _expiry(observations, is_over=is_over),
         _rotation(observations),
         _revoked(observations, is_over=is_over),
-        _login(observations, is_over=is_over),
+        _kept_login(observations, is_over=is_over),
     ]
 
 
 def is_decided(probe: Probe, observations: Observations, url: str) -> bool:
-    """Return True if the client cannot change any verdict of the run, except to a worse one."""
+    """Return True if every check has a verdict. Later requests can only make a verdict worse."""
     return all(
         each.verdict is not CheckVerdict.NOT_SEEN for each in checks(probe, observations, url, is_over=False)
     )
 
 
-def _probe(probe: Probe, observations: Observations, *, is_over: bool) -> Check:
-    name, rule, source, hint = PROBES[probe]
+def _refusal(probe: Probe, observations: Observations, *, is_over: bool) -> Check:
+    """Return the check whether the client refuses the redirect of a probe."""
+    name, rule, source, hint = PROBE_CHECKS[probe]
     if observations.bad_codes_used:
         if probe is Probe.WRONG_STATE or observations.is_stateless:
             return Check(name, CheckVerdict.FAIL, "the client used the code", rule, source, hint)
@@ -170,24 +172,24 @@ def _state(observations: Observations) -> Check:
 def _resource(observations: Observations, url: str) -> Check:
     rule = "The client sends `resource` with the URL of the server in authorization and token requests."
     source = f"RFC 8707, 2; {AUTHORIZATION}"
-    parts = {
+    requests_by_kind = {
         "authorization": observations.authorizations,
         "token": observations.codes,
         "refresh": observations.renewal_requests,
     }
     wrong_kinds = [
-        name for name, requests in parts.items() for each in requests[:1] if each.get("resource") != url
+        kind for kind, requests in requests_by_kind.items() if requests and requests[0].get("resource") != url
     ]
     if wrong_kinds:
         observed = f"missing or wrong in the {', '.join(wrong_kinds)} request"
         hint = f"Send resource={url} in every authorization and token request, also to refresh."
         return Check("resource", CheckVerdict.FAIL, observed, rule, source, hint)
-    missing_kinds = [name for name, requests in parts.items() if not requests]
-    sent = ", ".join(name for name in parts if name not in missing_kinds)
+    missing_kinds = [kind for kind, requests in requests_by_kind.items() if not requests]
+    right_kinds = ", ".join(kind for kind in requests_by_kind if kind not in missing_kinds)
     if missing_kinds:
-        observed = f"sent in: {sent or 'none'}; no {', '.join(missing_kinds)} request was seen"
+        observed = f"sent in: {right_kinds or 'none'}; no {', '.join(missing_kinds)} request was seen"
         return Check("resource", CheckVerdict.NOT_SEEN, observed, rule, source)
-    return Check("resource", CheckVerdict.PASS, f"sent in: {sent}", rule, source)
+    return Check("resource", CheckVerdict.PASS, f"sent in: {right_kinds}", rule, source)
 
 
 def _bearer(observations: Observations) -> Check:
@@ -215,9 +217,8 @@ def _expiry(observations: Observations, *, is_over: bool) -> Check:
     }
     renewal_times = [descriptions[each] for each in observations.renewals if each is not Renewal.REVOKED]
     if renewal_times:
-        return Check(
-            "expiry", CheckVerdict.PASS, "renewed " + "; ".join(dict.fromkeys(renewal_times)), rule, source
-        )
+        observed = f"renewed {'; '.join(dict.fromkeys(renewal_times))}"
+        return Check("expiry", CheckVerdict.PASS, observed, rule, source)
     hint = "Store expires_in, and send grant_type=refresh_token before the token expires, or after HTTP 401."
     if observations.later_logins and not observations.is_login_revoked:
         return Check("expiry", CheckVerdict.FAIL, "the client began a new login instead", rule, source, hint)
@@ -256,12 +257,13 @@ def _revoked(observations: Observations, *, is_over: bool) -> Check:
     return Check("rejected-token", CheckVerdict.NOT_SEEN, "no request with the rejected token", rule, source)
 
 
-def _login(observations: Observations, *, is_over: bool) -> Check:
+def _kept_login(observations: Observations, *, is_over: bool) -> Check:
     rule = "The client keeps its login: a person logs in once, as long as the refresh token is valid."
     source = f"OAuth 2.1, 4.3; {AUTHORIZATION}"
     if observations.later_logins or observations.reused:
-        count = observations.later_logins
-        observed = f"a person was needed {count + 1} times" if count else "the client lost its tokens"
+        observed = "the client lost its tokens"
+        if observations.later_logins:
+            observed = f"a person was needed {observations.later_logins + 1} times"
         hint = "See the checks expiry, rotation and rejected-token."
         return Check("login-kept", CheckVerdict.FAIL, observed, rule, source, hint)
     if is_over and (observations.revoked_uses or observations.expired_uses) and not observations.renewals:

@@ -123,36 +123,38 @@ class BenchServer(LocalAuthorizationServer):
     """Records the requests of a client. A request that breaks a rule is accepted if this is possible."""
 
     def __init__(self, probe: Probe, lifetime_s: float, *, asks: bool) -> None:
-        """With `asks`, a person confirms each login on a page."""
+        """If `asks`, a person confirms each login on a page. Access tokens live `lifetime_s` seconds."""
         super().__init__(lifetime_s, (SCOPE, OTHER_SCOPE))
         self.probe = probe
         self.observations = Observations()
         self.changed = asyncio.Event()
         """Set after each request."""
         self._asks = asks
-        self._start_s = time.monotonic()
+        self._began = time.monotonic()
         self._server = ScriptedServer(REVISIONS, is_http=True)
         self._newest_token: IssuedToken | None = None
         """Newest token. Its refresh token is valid."""
         self._bad_codes = set[str]()
+        """Codes of redirects that the client must refuse."""
         self._confirmations: dict[str, str] = {}
+        """Query of the authorization request for each login that a person must confirm, by a random key."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
         try:
-            response = await self._handled(request)
+            response = await self._response(request)
         finally:
             self.changed.set()
         return response
 
-    async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._describe(user_agent=request.headers.get("User-Agent", ""))
+    async def _response(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._update_client(user_agent=request.headers.get("User-Agent", ""))
         if "access_token" in request.query:
             self.observations.tokens_in_url += 1
         if request.path == ENDPOINT:
-            return await self._resource(request)
+            return await self._mcp_response(request)
         if request.path in (METADATA, RESOURCE_METADATA, f"{RESOURCE_METADATA}{ENDPOINT}"):
-            _note(self.observations.metadata_paths, request.path)
+            _add(self.observations.metadata_paths, request.path)
             response: web.Response | None = self.document("resource", self.resource_metadata())
         elif request.path == "/confirm" and request.method == "POST":
             return await self._confirm(request)
@@ -177,19 +179,19 @@ class BenchServer(LocalAuthorizationServer):
         observations = self.observations
         match kind:
             case "registration":
-                _note(observations.registrations, fields)
+                _add(observations.registrations, fields)
                 if isinstance(name := fields.get("client_name"), str):
-                    self._describe(registered=name)
+                    self._update_client(registered=name)
             case "authorization" if fields not in observations.authorizations:
-                # Some clients repeat the request to check the page.
-                _note(observations.authorizations, fields)
+                # A repeated request is ignored, because some clients send it first to check the page.
+                _add(observations.authorizations, fields)
                 if self._newest_token is not None and not self._newest_token.is_renewed:
-                    is_first, is_revoked = not observations.later_logins, bool(observations.revoked_uses)
-                    observations.is_login_revoked |= is_first and is_revoked
+                    is_first_later_login = not observations.later_logins
+                    observations.is_login_revoked |= is_first_later_login and observations.revoked_uses > 0
                     observations.later_logins += 1
 
     async def login_page(self, request: web.BaseRequest, authorization: Document) -> web.Response | None:
-        """Return a page with a button, if a person must confirm logins."""
+        """Return a page with a button if a person must still confirm the login, else None."""
         if not self._asks:
             return None
         key = authorization.get("bench_confirmation", "")
@@ -248,20 +250,21 @@ class BenchServer(LocalAuthorizationServer):
 
     def check_code(self, authorization: Document, token_request: Document) -> None:
         """Record the token request of a login, and accept it."""
-        _note(self.observations.codes, token_request)
-        _note(self.observations.verified, is_verified(authorization, token_request))
+        _add(self.observations.codes, token_request)
+        _add(self.observations.verified, is_verified(authorization, token_request))
 
     def scopes_of(self, token_request: Document) -> tuple[str, ...]:
         """Return the scopes of a new token. Raises: TokenRefused."""
         if token_request.get("code") in self._bad_codes:
             self.observations.bad_codes_used += 1
         if token_request.get("grant_type") == "refresh_token":
-            return self._renewed(token_request)
+            return self._renewal_scopes(token_request)
         scopes = super().scopes_of(token_request)
         self.observations.logins += 1
         return scopes
 
-    def _renewed(self, token_request: Document) -> tuple[str, ...]:
+    def _renewal_scopes(self, token_request: Document) -> tuple[str, ...]:
+        """Record a token request with a refresh token, and return the scopes. Raises: TokenRefused."""
         tokens = {each.refresh_token: each for each in self._tokens.values()}
         token = tokens.get(token_request.get("refresh_token", ""))
         if token is None:
@@ -270,12 +273,12 @@ class BenchServer(LocalAuthorizationServer):
             self.observations.reused += 1
             self._newest_token = None
             return self.check_refresh(token.refresh_token).scopes  # refuses, and deletes all tokens
-        _note(self.observations.renewal_requests, token_request)
-        _note(self.observations.renewals, self._reason(token))
+        _add(self.observations.renewal_requests, token_request)
+        _add(self.observations.renewals, self._renewal_reason(token))
         self.check_refresh(token.refresh_token)
         return token.scopes
 
-    def _reason(self, token: IssuedToken) -> Renewal:
+    def _renewal_reason(self, token: IssuedToken) -> Renewal:
         if token.is_revoked and self.observations.revoked_uses:
             return Renewal.REVOKED
         if not token.has_expired:
@@ -287,51 +290,53 @@ class BenchServer(LocalAuthorizationServer):
         self._newest_token = super().issue(scopes)
         return self._newest_token
 
-    async def _resource(self, request: web.BaseRequest) -> web.Response:
+    async def _mcp_response(self, request: web.BaseRequest) -> web.Response:
         """Answer a request to the MCP endpoint, if it has a valid token."""
         observations, token = self.observations, self.presented(request)
         observations.requests += 1
         version = BY_NAME.get(request.headers.get("MCP-Protocol-Version", ""))
         observations.is_stateless |= version is not None and version.is_stateless
-        error = ""
-        if token is None:
-            error = "invalid_token" if "Authorization" in request.headers else ""
-            observations.missing_tokens += not error and observations.logins > 0
+        error = reason = ""
+        if token is None and "Authorization" in request.headers:
+            error = reason = "invalid_token"
+        elif token is None:
+            reason = "no token"
+            observations.missing_tokens += observations.logins > 0
         elif token.is_revoked:
             observations.revoked_uses += 1
-            error = "invalid_token"
+            error, reason = "invalid_token", "token revoked"
         elif token.has_expired:
             observations.expired_uses += 1
-            error = "invalid_token"
-        if token is None or error:
-            reason = "no token" if not error else "token revoked" if token and token.is_revoked else error
+            error = reason = "invalid_token"
+        if token is None or reason:
             self._record(f"{request.method} {ENDPOINT}", f"HTTP 401: {reason}")
             return self._challenge(error)
-        if (
-            len(observations.renewals) >= RENEWALS
-            and token is self._newest_token
-            and not observations.revocations
-        ):
+        must_revoke = len(observations.renewals) >= RENEWALS and not observations.revocations
+        if must_revoke and token is self._newest_token:
             token.is_revoked = True  # from the next request
             observations.revocations += 1
-        return await answer_message(self._server, request, self._message)
+        return await answer_message(self._server, request, self._record_message)
 
     def _challenge(self, error: str) -> web.Response:
-        parts = [f'error="{error}"'] if error else []
-        parts += [f'resource_metadata="{self.origin}{METADATA}"', f'scope="{SCOPE}"']
-        return web.Response(status=401, headers={"WWW-Authenticate": f"Bearer {', '.join(parts)}"})
+        """Return the response to a request without a valid token. `error` is the code, or ""."""
+        parameters = [f'error="{error}"'] if error else []
+        parameters += [f'resource_metadata="{self.origin}{METADATA}"', f'scope="{SCOPE}"']
+        return web.Response(status=401, headers={"WWW-Authenticate": f"Bearer {', '.join(parameters)}"})
 
-    def _message(self, message: Any, reply: ScriptedReply) -> None:
+    def _record_message(self, message: Any, reply: ScriptedReply) -> None:
+        """Record a message to the MCP endpoint, and the client's description of itself."""
         info = client_info(message)
         if name := short_text(info.get("name")):
-            self._describe(name=name, version=short_text(info.get("version")))
+            self._update_client(name=name, version=short_text(info.get("version")))
         method = short_text(message.get("method")) if isinstance(message, dict) else ""
         revision = offered_revision(message)
-        self._record(f"{method or 'a message'}{f' ({revision})' if revision else ''}", reply.text)
+        revision_note = f" ({revision})" if revision else ""
+        self._record(f"{method or 'a message'}{revision_note}", reply.text)
 
-    def _describe(
+    def _update_client(
         self, *, name: str = "", version: str = "", user_agent: str = "", registered: str = ""
     ) -> None:
+        """Update the description of the client. `registered` is the name in its dynamic registration."""
         client = self.observations.client
         self.observations.client = ClientFacts(
             short_text(name or client.name or registered),
@@ -340,15 +345,16 @@ class BenchServer(LocalAuthorizationServer):
         )
 
     def _record(self, sent: str, answer: str) -> None:
-        at_s = round(time.monotonic() - self._start_s, 3)
+        """Add a request and its answer to the messages of the report, with secrets masked."""
+        at_s = round(time.monotonic() - self._began, 3)
         message = Message(at_s, short_text(mask_text(sent)), mask_text(answer))
         add_message(self.observations.messages, message, MAX_MESSAGES)
 
 
-def _note(observations: list[T], new: T) -> None:
-    """Add an observation, unless there are too many."""
+def _add(observations: list[T], observation: T) -> None:
+    """Add an observation, unless the list already has `MAX_OBSERVATIONS`."""
     if len(observations) < MAX_OBSERVATIONS:
-        observations.append(new)
+        observations.append(observation)
 
 
 def _is_local(url: str) -> bool:

@@ -21,7 +21,7 @@ LISTEN_S = 10.0
 """Time limit in seconds for a client to begin to listen for the redirect."""
 RETRY_S = 0.1
 UNDELIVERED = "/bench/undelivered"
-"""Path of the bench that is requested if the client did not receive the redirect."""
+"""Path at the bench that is requested to report that the client did not receive the redirect."""
 
 
 def visit(url: str) -> None:

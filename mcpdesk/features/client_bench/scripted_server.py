@@ -29,6 +29,9 @@ LISTS: dict[str, JSONObject] = {
     "prompts/list": {"prompts": []},
 }
 TOOL_RESULT: JSONObject = {"content": [{"type": "text", "text": "ok"}]}
+MAX_SESSIONS = 100
+"""Maximum number of sessions that are kept. The oldest are deleted."""
+NO_SESSION = "Bad Request: no session. Send `initialize` first."
 
 
 class ScriptedReply(Struct, frozen=True):
@@ -59,8 +62,8 @@ class ScriptedServer:
     """
 
     def __init__(self, served: Sequence[Revision], *, is_http: bool) -> None:
-        self._names = [each.name for each in served]
-        self._newest_first = sorted(self._names, reverse=True)
+        self._names = sorted((each.name for each in served), reverse=True)
+        """Names of the served revisions, newest first."""
         self._is_http = is_http
         self._sessions: dict[str, str] = {}
         """Agreed revision by session id. Over stdio, the id is empty."""
@@ -86,32 +89,29 @@ class ScriptedServer:
             version = meta[VERSION_KEY]
             if not isinstance(version, str):
                 return _error(message, ErrorCode.INVALID_PARAMS, f"{VERSION_KEY} is not a text", status=400)
-            return self._stateless(message, method, version)
+            return self._handle_stateless(message, method, version)
         session = headers.get("mcp-session-id", "")
         if session not in self._sessions:
             if method == "ping":
                 return _result(message, {})
-            text = (
-                "Bad Request: no session. Send `initialize` first."
-                if self._handshake_names
-                else "_meta is missing"
-            )
-            code = ErrorCode.INVALID_REQUEST if self._handshake_names else ErrorCode.INVALID_PARAMS
-            return _error(message, code, text, status=400)
+            if self._handshake_names:
+                return _error(message, ErrorCode.INVALID_REQUEST, NO_SESSION, status=400)
+            return _error(message, ErrorCode.INVALID_PARAMS, "_meta is missing", status=400)
         return self._handle(message, method, is_stateless=False)
 
     @property
     def _handshake_names(self) -> list[str]:
         """Names of the served revisions of the handshake era, newest first."""
-        return [name for name in self._newest_first if not BY_NAME[name].is_stateless]
+        return [name for name in self._names if not BY_NAME[name].is_stateless]
 
     @property
     def _stateless_names(self) -> list[str]:
-        return [name for name in self._newest_first if BY_NAME[name].is_stateless]
+        return [name for name in self._names if BY_NAME[name].is_stateless]
 
     def _initialize(self, message: JSONObject, offered: str) -> ScriptedReply:
+        """Return the answer to `initialize`, and open a session. `offered` is the client's revision."""
         if not self._handshake_names:
-            return self._unsupported(message, offered)
+            return self._unsupported_revision(message, offered)
         agreed = offered if offered in self._handshake_names else self._handshake_names[0]
         session = secrets.token_urlsafe(12) if self._is_http else ""
         if len(self._sessions) >= MAX_SESSIONS:
@@ -124,21 +124,22 @@ class ScriptedServer:
         }
         return ScriptedReply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result}, session)
 
-    def _stateless(self, message: JSONObject, method: str, version: str) -> ScriptedReply:
+    def _handle_stateless(self, message: JSONObject, method: str, version: str) -> ScriptedReply:
+        """Return the answer to a request with `_meta`, which names a revision."""
         if not self._stateless_names:
-            # As servers answer that do not know the stateless era.
+            # Servers that do not know the stateless era answer in this way.
             if self._is_http:
-                text = "Bad Request: no session. Send `initialize` first."
-                return _error(message, ErrorCode.INVALID_REQUEST, text, status=400)
+                return _error(message, ErrorCode.INVALID_REQUEST, NO_SESSION, status=400)
             return _error(message, ErrorCode.METHOD_NOT_FOUND, f"Method not found: {method}")
         if version not in self._stateless_names:
-            return self._unsupported(message, version)
+            return self._unsupported_revision(message, version)
         if method == "server/discover":
-            result = {"supportedVersions": self._newest_first, "capabilities": {"tools": {}}}
+            result = {"supportedVersions": self._names, "capabilities": {"tools": {}}}
             return _result(message, _complete(result | {"ttlMs": 0, "cacheScope": "private"}))
         return self._handle(message, method, is_stateless=True)
 
     def _handle(self, message: JSONObject, method: str, *, is_stateless: bool) -> ScriptedReply:
+        """Return the answer to a request of a served revision."""
         result = LISTS.get(method, TOOL_RESULT if method == "tools/call" else None)
         if method == "ping" and not is_stateless:
             result = {}
@@ -151,14 +152,10 @@ class ScriptedServer:
             result = _complete(result | caching)
         return _result(message, result)
 
-    def _unsupported(self, message: JSONObject, requested: str) -> ScriptedReply:
-        data = {"supported": self._newest_first, "requested": requested}
-        text = f"Unsupported protocol version; supported: {', '.join(self._newest_first)}"
+    def _unsupported_revision(self, message: JSONObject, requested: str) -> ScriptedReply:
+        data = {"supported": self._names, "requested": requested}
+        text = f"Unsupported protocol version; supported: {', '.join(self._names)}"
         return _error(message, ErrorCode.UNSUPPORTED_VERSION, text, status=400, data=data)
-
-
-MAX_SESSIONS = 100
-"""Maximum number of sessions that are kept. The oldest are deleted."""
 
 
 def offered_revision(message: Any) -> str:
@@ -183,6 +180,7 @@ def client_info(message: Any) -> JSONObject:
 
 
 def _complete(result: JSONObject) -> JSONObject:
+    """Return a result with the members that the stateless era requires."""
     return {"resultType": "complete", **result, "_meta": {SERVER_KEY: IDENTITY}}
 
 
