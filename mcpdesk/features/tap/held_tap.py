@@ -1,4 +1,4 @@
-"""Holds messages that pass a tap.
+"""Decisions about the messages that pass a tap.
 
 A tap is a process between a client and a server. The part of the tap that copies lines between them is called
 the gate. While messages may be held, the gate reports each line and waits for a command. Use a `HeldTap` on
@@ -37,7 +37,7 @@ INCOMPLETE_S = 2.0
 MAX_MESSAGE_BYTES = relay.MAX_COPIES_BYTES // 2
 """Maximum size in bytes of a message with several lines, because the gate must buffer all of it."""
 
-Numbers: TypeAlias = tuple[int, ...]
+LineNumbers: TypeAlias = tuple[int, ...]
 """Line numbers of one message."""
 
 
@@ -102,13 +102,13 @@ class HeldTap:
             self.interceptor.close()
 
     def intercept(self) -> None:
-        """Make the gate report lines only while the interceptor is active."""
+        """Make the gate report lines while the interceptor is active, and only then."""
         is_active = self.interceptor.is_active
         if is_active != self._must_report:
             self._must_report = is_active
             self._confirmed.clear()
-            self._forget_lines()
-            self._send(relay.BEGIN if is_active else relay.END)
+            self._discard_lines()
+            self._write_command(relay.BEGIN if is_active else relay.END)
 
     async def ready(self) -> None:
         """Wait until the gate reports every line, at most `READY_S` seconds."""
@@ -117,7 +117,8 @@ class HeldTap:
                 async with asyncio.timeout(READY_S):
                     await self._confirmed.wait()
 
-    def _send(self, word: int, number: int = 0, data: bytes = b"") -> None:
+    def _write_command(self, word: int, number: int = 0, data: bytes = b"") -> None:
+        """Send one command to the gate. `number` is the line that it is about, or 0."""
         if self._commands is not None:
             self._commands.write(relay.COMMAND_HEADER.pack(word, number, len(data)) + data)
 
@@ -126,8 +127,8 @@ class HeldTap:
         if (timer := self._timers.pop(is_from_client, None)) is not None:
             timer.cancel()
         lines = self._lines[is_from_client]
-        for group in lines.feed(number, line):
-            self._decide(is_from_client, *group)
+        for numbers, data in lines.feed(number, line):
+            self._start_decision(is_from_client, numbers, data)
         if lines.is_within_message:
             timer = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._split_message, is_from_client)
             self._timers[is_from_client] = timer
@@ -135,10 +136,10 @@ class HeldTap:
     def _split_message(self, is_from_client: bool) -> None:
         """Treat each line of an incomplete message as a separate message."""
         self._timers.pop(is_from_client, None)
-        for group in self._lines[is_from_client].give_up():
-            self._decide(is_from_client, *group)
+        for numbers, data in self._lines[is_from_client].give_up():
+            self._start_decision(is_from_client, numbers, data)
 
-    def _forget_lines(self) -> None:
+    def _discard_lines(self) -> None:
         """Discard incomplete messages. The gate passes on the lines that it still holds."""
         for timer in self._timers.values():
             timer.cancel()
@@ -146,42 +147,41 @@ class HeldTap:
         for lines in self._lines.values():
             lines.give_up()
 
-    def _decide(self, is_from_client: bool, numbers: Numbers, data: bytes) -> None:
+    def _start_decision(self, is_from_client: bool, numbers: LineNumbers, data: bytes) -> None:
         """Start the decision about these lines. If they are not exactly one message, pass them on."""
         try:
             message = codec.decode(data)
         except ProtocolError:
             message = None
         if not isinstance(message, dict):
-            self._begin(self._pass_lines(numbers), numbers)
+            self._start_task(self._pass_lines(numbers), numbers)
         elif is_from_client:
-            self._begin(self._from_client(numbers, message), numbers)
+            self._start_task(self._decide_client_message(numbers, message), numbers)
         elif isinstance(message.get("method"), str):
-            subject = self._subject(message)
-            task = self._begin(
-                self._sent(numbers, message, data, subject, self._last_tasks.get(subject)), numbers
-            )
-            self._last_tasks[subject] = task
-            task.add_done_callback(lambda done: self._forget(subject, done))
+            request_id = self._request_of(message)
+            previous = self._last_tasks.get(request_id)
+            decision = self._decide_server_message(numbers, message, data, request_id, previous)
+            self._last_tasks[request_id] = task = self._start_task(decision, numbers)
+            task.add_done_callback(lambda done: self._forget_task(request_id, done))
         else:
-            self._begin(self._answered(numbers, message, data), numbers)
+            self._start_task(self._decide_answer(numbers, message, data), numbers)
 
-    async def _pass_lines(self, numbers: Numbers) -> None:
+    async def _pass_lines(self, numbers: LineNumbers) -> None:
         """Pass lines on. Run this as a task, so that decisions about earlier lines come first."""
         self._send_command(numbers, relay.PASS)
 
-    def _send_command(self, numbers: Numbers, word: int, data: bytes = b"") -> None:
+    def _send_command(self, numbers: LineNumbers, word: int, data: bytes = b"") -> None:
         """Send a command for the lines of one message.
 
-        If `data` is given, it replaces the whole message: it is sent with the last line, and the other lines
-        are dropped.
+        `data` replaces the whole message: the command for the last line has it, and the other lines are
+        dropped.
         """
         *others, last = numbers
         for number in others:
-            self._send(relay.PASS if word == relay.PASS else relay.DROP, number)
-        self._send(word, last, data)
+            self._write_command(relay.PASS if word == relay.PASS else relay.DROP, number)
+        self._write_command(word, last, data)
 
-    def _begin(self, decision: Coroutine[Any, Any, None], numbers: Numbers) -> asyncio.Task[None]:
+    def _start_task(self, decision: Coroutine[Any, Any, None], numbers: LineNumbers) -> asyncio.Task[None]:
         """Start a task that decides about lines. If the task fails, pass the lines on."""
         task = asyncio.get_running_loop().create_task(decision)
         self._tasks.add(task)
@@ -194,17 +194,17 @@ class HeldTap:
         task.add_done_callback(on_end)
         return task
 
-    def _forget(self, request_id: Id | None, done: asyncio.Task[None]) -> None:
+    def _forget_task(self, request_id: Id | None, done: asyncio.Task[None]) -> None:
         if self._last_tasks.get(request_id) is done:
             del self._last_tasks[request_id]
 
-    def _subject(self, message: JSONObject) -> Id | None:
-        """Return the id of the request that a progress notification belongs to."""
+    def _request_of(self, message: JSONObject) -> Id | None:
+        """Return the id of the request that a progress notification is about. None for any other message."""
         token = progress_token(params_of(message))
         return None if token is None else self._tokens.get(token)
 
-    async def _from_client(self, numbers: Numbers, message: JSONObject) -> None:
-        """Hold a message of the client, if a rule requires it, and then pass it on or drop it."""
+    async def _decide_client_message(self, numbers: LineNumbers, message: JSONObject) -> None:
+        """Hold a message of the client if a rule matches, and then pass it on, replace, answer or drop it."""
         identifier = message.get("id")
         if not isinstance(message.get("method"), str) or not is_id(identifier):
             self._release(numbers, message, await self.interceptor.one_way(TAPPED, message))
@@ -212,12 +212,13 @@ class HeldTap:
         arrival = time()
         request, answer = await self.interceptor.request(TAPPED, message)
         if request is not None:
-            self._await_answer(identifier, request, arrival)
+            self._remember_request(identifier, request, arrival)
         self._release(numbers, message, request)
         if answer is not None:
-            self._send(relay.TO_CLIENT, 0, codec.encode(answer) + b"\n")
+            self._write_command(relay.TO_CLIENT, 0, codec.encode(answer) + b"\n")
 
-    def _await_answer(self, identifier: Id, request: JSONObject, arrival: float) -> None:
+    def _remember_request(self, identifier: Id, request: JSONObject, arrival: float) -> None:
+        """Remember a request and its progress token until the answer arrives."""
         if (removed := self._requests.add(identifier, (request, arrival))) is not None:
             self._forget_token(removed[0])
         if (token := progress_token(meta_of(request))) is not None:
@@ -229,22 +230,22 @@ class HeldTap:
         if token is not None and self._tokens.get(token) == request["id"]:
             del self._tokens[token]
 
-    async def _sent(
+    async def _decide_server_message(
         self,
-        numbers: Numbers,
+        numbers: LineNumbers,
         message: JSONObject,
-        line: bytes,
+        line_data: bytes,
         request_id: Id | None,
         previous: asyncio.Task[None] | None,
     ) -> None:
-        """Decide about a notification or question of the server, after the previous one about the same
-        request.
+        """Decide about a notification or question of the server.
 
-        `previous` is the task that decides about the previous one, or None.
+        `previous` is the task that decides about the previous message about the same request, or None. It
+        must end first.
         """
         if previous is not None and not previous.done():
             await asyncio.wait({previous})
-        data = line.rstrip()
+        data = line_data.rstrip()
         released = await self.interceptor.sent(TAPPED, data, self._answer_for_client, request_id)
         if released is None or released is data:
             self._release(numbers, message, None if released is None else message)
@@ -252,26 +253,27 @@ class HeldTap:
             self._send_command(numbers, relay.REPLACE, released + b"\n")
 
     async def _answer_for_client(self, answer: JSONObject) -> None:
-        self._send(relay.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
+        self._write_command(relay.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
 
-    async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
+    async def _decide_answer(self, numbers: LineNumbers, message: JSONObject, data: bytes) -> None:
         """Decide about an answer of the server, after the notifications about its request."""
         identifier = message.get("id")
-        request = self._requests.take(identifier) if is_id(identifier) else None
-        if request is None:
+        pending = self._requests.take(identifier) if is_id(identifier) else None
+        if pending is None:
             self._send_command(numbers, relay.PASS)
             return
-        self._forget_token(request[0])
+        request, arrival = pending
+        self._forget_token(request)
         if (previous := self._last_tasks.get(identifier)) is not None and not previous.done():
             await asyncio.wait({previous})
         try:
-            released = await self.interceptor.answer(TAPPED, *request, message)
+            released = await self.interceptor.answer(TAPPED, request, arrival, message)
         except AnswerCut:
             self._send_command(numbers, relay.CUT, data[: len(data) // 2])
             return
         self._release(numbers, message, released)
 
-    def _release(self, numbers: Numbers, message: JSONObject, released: JSONObject | None) -> None:
+    def _release(self, numbers: LineNumbers, message: JSONObject, released: JSONObject | None) -> None:
         """Pass `message` on, replace it by `released`, or drop it if `released` is None."""
         if released is None:
             self._send_command(numbers, relay.DROP)

@@ -1,7 +1,8 @@
-"""Inserts taps before the servers in a client's JSON configuration file, and removes taps.
+"""Insertion of taps before the servers in a client's JSON configuration file, and removal of taps.
 
 The text is edited in place, so that comments, order and spacing are kept. The inserted text can be recognized
-even if other parts of the file changed afterwards.
+even if other parts of the file changed afterwards. Positions are found in `plain`, a copy of the text with
+spaces in place of comments.
 """
 
 from __future__ import annotations
@@ -18,6 +19,13 @@ from mcpdesk.client.configs.own_program import own_arguments
 
 TAP = ("stdio", "--")
 """Arguments between this program's command and the server's command."""
+URLS = frozenset({"url", "httpUrl", "serverUrl", "uri"})
+"""Keys with the URL of a server that the client does not start."""
+NO_PROGRAM = "this file starts no program for it"
+_ARGS_MEMBER = ', "args": '
+"""Text between the command of an entry and the arguments that `wrapped` adds to it."""
+_EMPTY = " "
+"""Blank before `]`. It marks that the entry already had an empty list of arguments before the insertion."""
 _decode = json.JSONDecoder().raw_decode
 _WHITESPACE = " \t\r\n"
 
@@ -33,16 +41,11 @@ class ConfigEdit(Struct, frozen=True):
 
 
 class _Value(Struct, frozen=True):
-    """A JSON value and its position in the text; `stop` is exclusive."""
+    """A JSON value and its position in the text. `stop` is exclusive."""
 
     value: Any
     start: int
     stop: int
-
-
-URLS = frozenset({"url", "httpUrl", "serverUrl", "uri"})
-"""Keys with the URL of a server that the client does not start."""
-NO_PROGRAM = "this file starts no program for it"
 
 
 class _Edit(Struct, frozen=True):
@@ -64,14 +67,15 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
     for name, server in _servers(plain):
         if names and name not in names:
             continue
-        if reason := _reason(server):
+        if reason := _unchanged_reason(server):
             unchanged[name] = reason
         elif isinstance(server["command"].value, list):
-            first = _elements(plain, server["command"].start)[0].start
-            edits.append(_Edit(first, first, "".join(f"{json.dumps(word)}, " for word in (*command, *TAP))))
+            list_start = _elements(plain, server["command"].start)[0].start
+            tap_text = "".join(f"{json.dumps(word)}, " for word in (*command, *TAP))
+            edits.append(_Edit(list_start, list_start, tap_text))
             changed.append(name)
         else:
-            edits.append(_insert(text, plain, server, command))
+            edits.append(_insertion(text, plain, server, command))
             edits.append(_Edit(server["command"].start, server["command"].stop, json.dumps(command[0])))
             changed.append(name)
     return ConfigEdit(_apply_edits(text, edits), tuple(changed), unchanged)
@@ -93,14 +97,14 @@ def unwrapped(text: str) -> ConfigEdit:
         else:
             elements = _elements(plain, server["args"].start)
             original = elements[position]
-            edits.append(_remove(text, server, elements, position))
+            edits.append(_removal(text, server, elements, position))
             edits.append(_Edit(command.start, command.stop, text[original.start : original.stop]))
             changed.append(name)
     return ConfigEdit(_apply_edits(text, edits), tuple(changed), {})
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Replace the command of each entry that starts mcpdesk, if `is_dead` returns True for the command.
+    """Replace the command of each entry that starts `mcpdesk stdio`, if `is_dead(command)` returns True.
 
     The other parts of an entry are unchanged, so that `unwrapped` still finds the text that `wrapped`
     inserted.
@@ -116,15 +120,14 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
         args = server["args"].value if "args" in server else None
         words = program if is_list else [program, *(args if isinstance(args, list) else [])]
         own_words = own_arguments(words[0], words[1:]) if words else None
-        if (
-            own_words is None
-            or words[len(own_words) + 1 : len(own_words) + 2] != ["stdio"]
-            or not is_dead((words[0], *own_words))
-        ):
+        if own_words is None or words[len(own_words) + 1 : len(own_words) + 2] != ["stdio"]:
+            continue
+        if not is_dead((words[0], *own_words)):
             continue
         elements = _elements(plain, server["command" if is_list else "args"].start)
         new_words = command if is_list else command[1:]
-        stop = elements[len(own_words) + is_list].start
+        own_count = len(own_words) + 1 if is_list else len(own_words)
+        stop = elements[own_count].start
         edits.append(_Edit(elements[0].start, stop, "".join(f"{json.dumps(word)}, " for word in new_words)))
         if not is_list:
             edits.append(_Edit(server["command"].start, server["command"].stop, json.dumps(command[0])))
@@ -137,14 +140,15 @@ def server_names(text: str) -> list[str]:
     return [name for name, _ in _servers(without_comments(text))]
 
 
-def _reason(server: Mapping[str, _Value]) -> str:
+def _unchanged_reason(server: Mapping[str, _Value]) -> str:
     """Return the reason why no tap can be inserted before a server, or ""."""
     if _command_position(server):
         return "it is already behind the tap"
     if "command" not in server:
         is_remote = not URLS.isdisjoint(server)
         return "it is reached by a URL, so no program is started" if is_remote else NO_PROGRAM
-    command, args = server["command"].value, server["args"].value if "args" in server else None
+    command = server["command"].value
+    args = server["args"].value if "args" in server else None
     if isinstance(command, list):  # OpenCode
         if not command or not all(isinstance(word, str) for word in command):
             return "its command is not a list of texts"
@@ -159,7 +163,7 @@ def _reason(server: Mapping[str, _Value]) -> str:
 def _command_position(server: Mapping[str, _Value]) -> int:
     """Return the index of the server's own command in the arguments, or 0 if the entry has no tap.
 
-    If the entry's command is a list, the index is one of that list.
+    If the entry's command is a list, return the index in that list.
     """
     if "command" not in server:
         return 0
@@ -184,7 +188,7 @@ def is_served(command: str, args: Sequence[Any]) -> bool:
     return own_arguments(command, list(args)) is not None and "stdio" in args
 
 
-def _insert(text: str, plain: str, server: Mapping[str, _Value], command: Sequence[str]) -> _Edit:
+def _insertion(text: str, plain: str, server: Mapping[str, _Value], command: Sequence[str]) -> _Edit:
     """Return the edit that inserts the tap and the server's own command at the start of the arguments.
 
     The server's own command keeps its JSON text.
@@ -203,15 +207,11 @@ def _insert(text: str, plain: str, server: Mapping[str, _Value], command: Sequen
     return _Edit(elements[0].start, elements[0].start, f"{words_text}, ")
 
 
-_ARGS_MEMBER = ', "args": '
-_EMPTY = " "
-"""Blank before `]`. It marks that the entry already had an empty list of arguments before the insertion."""
+def _removal(text: str, server: Mapping[str, _Value], elements: Sequence[_Value], position: int) -> _Edit:
+    """Return the edit that removes the tap and the server's own command from the arguments.
 
-
-def _remove(text: str, server: Mapping[str, _Value], elements: Sequence[_Value], position: int) -> _Edit:
-    """Return the edit that removes the arguments before the server's own command, and this command itself.
-
-    If `wrapped` inserted the whole list, the list is removed. `position` is the index of the command.
+    `elements` are the arguments, and `position` is the index of the server's own command. If `wrapped`
+    inserted the whole list, the edit removes the list.
     """
     command, args = server["command"], server["args"]
     first, last = elements[0], elements[position]
@@ -220,7 +220,8 @@ def _remove(text: str, server: Mapping[str, _Value], elements: Sequence[_Value],
     has_only_inserted = text[args.start : args.stop] == f"[{text[first.start : last.stop]}]"
     if has_only_inserted and text[command.stop : args.start] == _ARGS_MEMBER:
         return _Edit(command.stop, args.stop, "")
-    return _Edit(first.start, last.stop + len(_EMPTY) * text.startswith(f"{_EMPTY}]", last.stop), "")
+    had_empty_list = text.startswith(f"{_EMPTY}]", last.stop)
+    return _Edit(first.start, last.stop + (len(_EMPTY) if had_empty_list else 0), "")
 
 
 def _apply_edits(text: str, edits: Sequence[_Edit]) -> str:
@@ -232,55 +233,63 @@ def _apply_edits(text: str, edits: Sequence[_Edit]) -> str:
 def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
     """Yield every server with its members, from all sections. In Claude Code, each project has a section."""
     for section in sections(json.loads(plain)):
-        start = _skip(plain, 0)
+        start = _skip_blanks(plain, 0)
         for key in section.keys:
             start = _members(plain, start)[key].start
-        for name, server in _members(plain, start).items() if plain[start] == "{" else ():
+        if plain[start] != "{":
+            continue
+        for name, server in _members(plain, start).items():
             if isinstance(server.value, dict):
-                members = _members(plain, server.start)
-                if "command" in members and isinstance(members["command"].value, dict):  # Zed, older versions
-                    nested = _members(plain, members["command"].start)
-                    path = {"command": nested["path"]} if "path" in nested else {}
-                    members = path | {key: nested[key] for key in ("args",) if key in nested}
-                yield name, members
+                yield name, _server_members(plain, server)
             else:
                 yield name, {}
+
+
+def _server_members(plain: str, server: _Value) -> dict[str, _Value]:
+    """Return the members of a server. In older versions of Zed, its command is an object with `path`."""
+    members = _members(plain, server.start)
+    if "command" not in members or not isinstance(members["command"].value, dict):
+        return members
+    nested = _members(plain, members["command"].start)
+    new_names = {"path": "command", "args": "args"}
+    return {new_name: nested[name] for name, new_name in new_names.items() if name in nested}
 
 
 def _members(plain: str, start: int) -> dict[str, _Value]:
     """Return the members of the object that begins at `start`."""
     members: dict[str, _Value] = {}
-    position = _skip(plain, start + 1)
+    position = _skip_blanks(plain, start + 1)
     while plain[position] != "}":
         key, position = _decode(plain, position)
-        members[key] = value = _value(plain, _skip(plain, position) + 1)
-        position = _after(plain, value)
+        members[key] = value = _value(plain, _skip_blanks(plain, position) + 1)
+        position = _next_position(plain, value)
     return members
 
 
 def _elements(plain: str, start: int) -> list[_Value]:
     """Return the elements of the array that begins at `start`."""
     elements: list[_Value] = []
-    position = _skip(plain, start + 1)
+    position = _skip_blanks(plain, start + 1)
     while plain[position] != "]":
         elements.append(_value(plain, position))
-        position = _after(plain, elements[-1])
+        position = _next_position(plain, elements[-1])
     return elements
 
 
 def _value(plain: str, position: int) -> _Value:
-    start = _skip(plain, position)
+    """Return the value that begins at or after `position`."""
+    start = _skip_blanks(plain, position)
     value, stop = _decode(plain, start)
     return _Value(value, start, stop)
 
 
-def _after(plain: str, value: _Value) -> int:
+def _next_position(plain: str, value: _Value) -> int:
     """Return the position of the next member or element after a value, or of the closing bracket."""
-    position = _skip(plain, value.stop)
-    return _skip(plain, position + 1) if plain[position] == "," else position
+    position = _skip_blanks(plain, value.stop)
+    return _skip_blanks(plain, position + 1) if plain[position] == "," else position
 
 
-def _skip(plain: str, position: int) -> int:
+def _skip_blanks(plain: str, position: int) -> int:
     """Return the position of the next character that is not blank."""
     while plain[position] in _WHITESPACE:
         position += 1

@@ -31,21 +31,22 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports import rendezvous
 
 UPDATE_DELAY_S = 0.05
-"""Seconds between a change of the held messages and the message to the screens. Further changes in this time
-cause no other message.
+"""Seconds between a change of the held messages and the message to the screens.
+
+Further changes in this time cause no other message.
 """
 _request_decoder: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 async def serve_screens(
-    listener: socket, first: socket, recording: Recording, reports: int, commands: int
+    listener: socket, first_screen: socket, recording: Recording, reports: int, commands: int
 ) -> None:
-    """Serve `first` and further screens until the tap ends.
+    """Serve `first_screen`, and further screens that `listener` accepts, until the tap ends.
 
     The tap's gate is the code that copies lines between client and server. `reports` is the file descriptor
     of the pipe from the gate, and `commands` that of the pipe to the gate.
     """
-    await TapControl(recording, reports, commands).serve(listener, first)
+    await TapControl(recording, reports, commands).serve(listener, first_screen)
 
 
 class TapControl:
@@ -55,14 +56,14 @@ class TapControl:
     """
 
     def __init__(self, recording: Recording, reports: int, commands: int) -> None:
-        self._tap = HeldTap(recording, self._notify, self._view_changed)
+        self._tap = HeldTap(recording, self._notify, self._on_view_change)
         self._pipes = reports, commands
         self._screens: set[asyncio.StreamWriter] = set()
         self._timer: asyncio.TimerHandle | None = None
         """Timer for the next message to the screens, or None."""
-        self._notices = count()
+        self._notice_numbers = count()
 
-    async def serve(self, listener: socket, first: socket) -> None:
+    async def serve(self, listener: socket, first_screen: socket) -> None:
         """Accept screens until the tap ends."""
         loop = asyncio.get_running_loop()
         listener.setblocking(False)
@@ -70,7 +71,7 @@ class TapControl:
         await self._tap.connect(*self._pipes)
         tap_task = loop.create_task(self._tap.listen())
         with suppress(OSError):  # the listening socket is closed
-            connection = first
+            connection = first_screen
             while not tap_task.done():
                 task = loop.create_task(self._serve_screen(connection))
                 tasks.add(task)
@@ -103,6 +104,7 @@ class TapControl:
                     self._tap.interceptor.reset()
 
     async def _execute(self, ask: Ask) -> Reply:
+        """Execute a request of a screen. Wait until the gate has applied its effect."""
         if ask.method != "do":
             return Reply(ask.id, error=f"unknown request: {ask.method}")
         (intent,) = METHODS[ask.method].arguments.decode(ask.arguments)
@@ -113,8 +115,8 @@ class TapControl:
         await self._tap.ready()
         return Reply(ask.id, pack(is_done))
 
-    def _view_changed(self) -> None:
-        """Schedule a message to every screen. Several quick changes cause only one message."""
+    def _on_view_change(self) -> None:
+        """Schedule a message to every screen, unless one is already scheduled."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(UPDATE_DELAY_S, self._send_view)
 
@@ -124,11 +126,12 @@ class TapControl:
             self._broadcast(state)
 
     def _states(self) -> Iterator[State]:
+        """Yield the messages with the state of the interceptor."""
         for part in self._tap.interceptor.parts:
             yield State(part.part_name, "", pack(part))
 
     def _notify(self, text: str) -> None:
-        notice = Notice(next(self._notices), text, Severity.INFO, "traffic")
+        notice = Notice(next(self._notice_numbers), text, Severity.INFO, "traffic")
         self._broadcast(State("notices", "", pack([notice])))
 
     def _broadcast(self, state: State) -> None:

@@ -60,18 +60,15 @@ class TapLink(CaptureLink):
     The "door" is the socket of the tap for screens.
     """
 
-    def __init__(self, archive: Archive, door: socket, message: str = "") -> None:
-        """Create a link.
-
-        `message` is the text of the first notice. If it is empty, no such notice is shown.
-        """
-        super().__init__(archive, message)
+    def __init__(self, archive: Archive, door: socket, first_notice: str = "") -> None:
+        """`first_notice` is the text of a notice that is shown at the start, or "" for none."""
+        super().__init__(archive, first_notice)
         self._door = door
         self._is_open = True
         self._parts: dict[str, FeaturePart] = {}
-        self._pending: dict[int, tuple[str, Future[Any]]] = {}
+        self._pending_requests: dict[int, tuple[str, Future[Any]]] = {}
         """Methods and futures of the unanswered requests, by request id."""
-        self._ids = count(1)
+        self._request_ids = count(1)
         self._lock = threading.Lock()
         """Lock that is held only briefly, and never while bytes are sent."""
         self._unsent: SimpleQueue[bytes] = SimpleQueue()
@@ -105,16 +102,20 @@ class TapLink(CaptureLink):
 
     def do(self, intent: Intent[Result]) -> Future[Result]:
         """Send an intent to a feature of the tap."""
-        return self._ask("do", intent)
+        return self._send_request("do", intent)
 
-    def _ask(self, method: str, *arguments: object) -> Future[Any]:
+    def _send_request(self, method: str, *arguments: object) -> Future[Any]:
+        """Queue a request. Return a future of its result, or of False if the tap has ended.
+
+        The future has a ValueError if the tap does not read its requests.
+        """
         future = promise()
         with self._lock:
-            number = next(self._ids)
-            message = framed(Ask(number, method, pack(arguments)))
+            request_id = next(self._request_ids)
+            message = framed(Ask(request_id, method, pack(arguments)))
             is_overloaded = self._unsent_bytes + len(message) > MAX_UNSENT_BYTES and self._unsent_bytes > 0
             if self._is_open and not is_overloaded:
-                self._pending[number] = method, future
+                self._pending_requests[request_id] = method, future
                 self._unsent_bytes += len(message)
                 self._unsent.put(message)
                 return future
@@ -134,15 +135,17 @@ class TapLink(CaptureLink):
 
     def _read(self) -> None:
         """Handle messages of the tap until it ends."""
-        on_end = suppress(OSError, EOFError, ValueError, msgspec.MsgspecError)
-        with on_end, self._door.makefile("rb") as door:
+        with (
+            suppress(OSError, EOFError, ValueError, msgspec.MsgspecError),  # the tap has ended
+            self._door.makefile("rb") as door,
+        ):
             while True:
                 self._on_message(_message_decoder.decode(read_message(door.read)))
         with self._lock:
             self._is_open, self._parts = False, {}
-            pending, self._pending = self._pending, {}
+            unanswered, self._pending_requests = self._pending_requests, {}
         self._unsent.put(b"")
-        for _, future in pending.values():
+        for _, future in unanswered.values():
             future.set_result(False)
 
     def _on_message(self, message: FromTap) -> None:
@@ -151,8 +154,8 @@ class TapLink(CaptureLink):
         elif isinstance(message, State):
             for notice in _notices_decoder.decode(message.value):
                 self._add(notice.text, Severity.INFO)
-        elif message.id in self._pending:
-            method, future = self._pending.pop(message.id)
+        elif message.id in self._pending_requests:
+            method, future = self._pending_requests.pop(message.id)
             if message.error:
                 future.set_exception(ValueError(message.error))
             else:

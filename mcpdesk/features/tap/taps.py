@@ -1,4 +1,4 @@
-"""Records the traffic of a tap (`mcpdesk stdio -- COMMAND`), and registers running taps on this machine."""
+"""Recording of the traffic of a tap (`mcpdesk stdio -- COMMAND`), and registry of running taps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_RECORDED_BYTES = 64 << 20
 MAX_NAME_LENGTH = 40
 """Maximum number of characters of a program's name in the name of a capture."""
 JOIN_TIMEOUT_S = 10.0
-"""Maximum seconds to wait for the first byte of a process that connects."""
+"""Maximum number of seconds to wait for the first byte of a process that connects."""
 MAX_SEARCHED_MESSAGES = 8
 """Number of first messages in each direction that are searched for names and revision."""
 
@@ -59,10 +59,10 @@ class RunningTap(msgspec.Struct, frozen=True):
     """Version of the program."""
 
 
-def running_taps(state: Path) -> list[RunningTap]:
+def running_taps(state_dir: Path) -> list[RunningTap]:
     """Return running taps, newest first. Registrations of killed taps are removed."""
     taps: list[RunningTap] = []
-    for path in _folder(state).glob("*.json"):
+    for path in _taps_folder(state_dir).glob("*.json"):
         with suppress(OSError, msgspec.DecodeError):
             if private_files.is_held(path):
                 taps.append(msgspec.json.decode(path.read_bytes(), type=RunningTap))
@@ -81,7 +81,7 @@ def tap_of(capture: Path) -> RunningTap | None:
 def write_capture(argv: Sequence[str], traffic: RelayTraffic) -> None:
     """Record the traffic of a tap in a capture until it ends. Errors are reported on stderr."""
     try:
-        _write(argv, traffic)
+        _record(argv, traffic)
     except (DeskUserError, OSError) as error:
         _print_problem(str(error))
     except Exception:
@@ -90,7 +90,8 @@ def write_capture(argv: Sequence[str], traffic: RelayTraffic) -> None:
         report_crash()
 
 
-def _write(argv: Sequence[str], traffic: RelayTraffic) -> None:
+def _record(argv: Sequence[str], traffic: RelayTraffic) -> None:
+    """Record the traffic of a tap until it ends. Raises: DeskUserError, OSError."""
     from mcpdesk.client.configs.program_names import program_name
     from mcpdesk.settings import resolve
 
@@ -98,7 +99,8 @@ def _write(argv: Sequence[str], traffic: RelayTraffic) -> None:
     if not settings.capture:
         _print_problem("the setting `capture` is off")
         return
-    name, client = program_name(argv)[:MAX_NAME_LENGTH], rendezvous.process_name(traffic.client)
+    name = program_name(argv)[:MAX_NAME_LENGTH]
+    client = rendezvous.process_name(traffic.client)
     started = traffic.started
     timestamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
     path = captures_folder(settings.state_dir) / f"{timestamp}-{name}-{traffic.relay}.jsonl"
@@ -132,9 +134,9 @@ def _print_problem(problem: str) -> None:
 
 @contextmanager
 def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
-    """Accept screens that hold messages while the tap runs.
+    """Accept screens that hold messages while the block runs.
 
-    Yield the path of the socket, or an empty text on failure.
+    Provide the path of the socket, or "" if screens cannot be accepted.
     """
     listening_socket: rendezvous.ListeningSocket | None = None
     with suppress(OSError):
@@ -153,7 +155,7 @@ def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
 
 
 def _wait_for_screens(listener: socket, recording: Recording, reports: int, commands: int) -> None:
-    """Serve screens. The required modules are imported when the first screen connects."""
+    """Wait for the first screen, import the required modules, and serve screens."""
     # MSG_DONTWAIT does not exist on Windows, where other commands import this module.
     from socket import MSG_DONTWAIT, MSG_PEEK
 
@@ -172,9 +174,9 @@ def _wait_for_screens(listener: socket, recording: Recording, reports: int, comm
 
 
 @contextmanager
-def _registered(state: Path, tap: RunningTap) -> Iterator[None]:
-    """Register a tap while it runs. A failed registration does not end the tap."""
-    path = _folder(state) / f"{tap.pid}.json"
+def _registered(state_dir: Path, tap: RunningTap) -> Iterator[None]:
+    """Register a tap while the block runs. A failed registration does not end the tap."""
+    path = _taps_folder(state_dir) / f"{tap.pid}.json"
     draft = path.with_suffix(".draft")
     handle = -1
     try:
@@ -193,8 +195,8 @@ def _registered(state: Path, tap: RunningTap) -> Iterator[None]:
             os.close(handle)
 
 
-def _folder(state: Path) -> Path:
-    return state / "taps"
+def _taps_folder(state_dir: Path) -> Path:
+    return state_dir / "taps"
 
 
 class TapConversation:
@@ -206,25 +208,26 @@ class TapConversation:
         """Number of messages searched by `_read_names`, by direction."""
         recording.connect(info)
 
-    def follow(self, traffic: Iterable[CopiedChunk], limit: int) -> None:
+    def follow(self, traffic: Iterable[CopiedChunk], recorded_bytes: int) -> None:
         """Record the traffic until it ends.
 
-        If a message has more than `limit` bytes, only its first `limit` bytes and its end are recorded.
+        Of a larger message, only the first `recorded_bytes` bytes and the end are recorded.
         """
-        messages = {direction: TappedMessages(limit) for direction in Direction}
+        splitters = {direction: TappedMessages(recorded_bytes) for direction in Direction}
         for chunk in traffic:
             direction = Direction.IN if chunk.is_from_client else Direction.OUT
-            for message in messages[direction].feed(chunk.data, chunk.size):
-                self._frame(direction, message, chunk.unix_s)
+            for message in splitters[direction].feed(chunk.data, chunk.size):
+                self._add_frame(direction, message, chunk.unix_s)
         now = time.time()
-        for direction, remaining in messages.items():
-            for message in remaining.rest():
-                self._frame(direction, message, now)
-        self._update(replace(self._info, closed=now))
+        for direction, splitter in splitters.items():
+            for message in splitter.rest():
+                self._add_frame(direction, message, now)
+        self._update_info(replace(self._info, closed=now))
 
-    def _frame(self, direction: Direction, message: TappedMessage, at: float) -> None:
+    def _add_frame(self, direction: Direction, message: TappedMessage, unix_s: float) -> None:
+        """Record a message. Search the first messages for names and revision."""
         data, end, size = message
-        self._recording.frame(self._info.number, direction, data, at=at, size=size, end=end)
+        self._recording.frame(self._info.number, direction, data, at=unix_s, size=size, end=end)
         if self._searched_counts[direction] < MAX_SEARCHED_MESSAGES:
             self._searched_counts[direction] += 1
             self._read_names(data)
@@ -234,11 +237,11 @@ class TapConversation:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             message = msgspec.json.decode(data, type=_NamingMessage)
             if (client := message.params.client) is not None:
-                self._update(replace(self._info, peer=f"{client.name} {client.version}".strip()))
+                self._update_info(replace(self._info, peer=f"{client.name} {client.version}".strip()))
             if revision := message.result.protocolVersion:
-                self._update(replace(self._info, revision=revision))
+                self._update_info(replace(self._info, revision=revision))
 
-    def _update(self, info: ConnectionInfo) -> None:
+    def _update_info(self, info: ConnectionInfo) -> None:
         if info != self._info:
             self._info = info
             self._recording.connect(info)

@@ -1,4 +1,4 @@
-"""Inserts and removes the tap in Codex's configuration file, which is TOML.
+"""Insertion of taps into Codex's configuration file, which is TOML, and removal of taps.
 
 The command and the arguments in a table `[mcp_servers.NAME]` or in an inline table are edited. An edit is
 used only if the edited file parses exactly to the expected content. An entry in any other form is not
@@ -23,11 +23,13 @@ from mcpdesk.features.tap.json_edits import NO_PROGRAM, TAP, URLS, ConfigEdit, i
 SECTION = "mcp_servers"
 NOT_EDITED = "its form cannot be edited"
 _LITERAL = r""""(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*'"""
+"""Pattern for a string on one line."""
 _TABLE = re.compile(r"(?m)^[ \t]*\[(?P<key>[^\[\]\r\n]+)\][ \t]*(?:#[^\r\n]*)?\r?$")
 _COMMAND = re.compile(rf"(?m)^[ \t]*command[ \t]*=[ \t]*(?P<value>{_LITERAL})")
 _ARGS = re.compile(r"(?m)^[ \t]*args[ \t]*=[ \t]*\[")
 _NEW_ARGS = "\nargs = "
-_INLINE = re.compile(rf"(?P<key>[A-Za-z0-9_-]+|{_LITERAL})[ \t]*=[ \t]*\{{")
+"""Text between a command and the arguments that `wrapped` adds to it."""
+_INLINE_TABLE = re.compile(rf"(?P<key>[A-Za-z0-9_-]+|{_LITERAL})[ \t]*=[ \t]*\{{")
 _INLINE_COMMAND = re.compile(r"(?:^|,)\s*command[ \t]*=[ \t]*(?P<value>\"_*\"|'_*')")
 _INLINE_ARGS = re.compile(r"(?:^|,)\s*args[ \t]*=[ \t]*\[")
 _NEW_INLINE_ARGS = ", args = "
@@ -40,35 +42,22 @@ class _Body(Struct, frozen=True):
     text: str
     new_args: str
     """Text to insert between a command and the arguments that `wrapped` adds to it."""
-    command: tuple[int, int] | None
-    """Start and end of the command's text."""
-    args: int | None
-    """Start of the first argument, after the bracket."""
+    command_span: tuple[int, int] | None
+    """Start and end of the command's text, or None if there is no command."""
+    args_start: int | None
+    """Start of the first argument, after the bracket, or None if there are no arguments."""
 
 
 def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
     """Insert the tap before the servers in `names` that are programs, or before every program."""
     changed, unchanged = list[str](), dict[str, str]()
-    words = ", ".join(map(_quoted, (*command[1:], *TAP)))
+    insert = partial(_with_tap, command)
     for name, server in _servers(text):
         if names and name not in names:
             continue
-        if reason := _reason(server):
+        if reason := _unchanged_reason(server):
             unchanged[name] = reason
             continue
-
-        def insert(body: _Body) -> str:
-            if body.command is None:
-                return body.text
-            original = body.text[slice(*body.command)]
-            stop = body.command[1]
-            edits = [(*body.command, _quoted(command[0]))]
-            if body.args is None:
-                edits.append((stop, stop, f"{body.new_args}[{words}, {original}]"))
-            else:
-                edits.append((body.args, body.args, f"{words}, {original}, "))
-            return _applied(body.text, edits)
-
         args = [*command[1:], *TAP, server["command"], *server.get("args", ())]
         edited = _edited(text, name, insert, server | {"command": command[0], "args": args})
         if edited is None:
@@ -79,11 +68,26 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
     return ConfigEdit(text, tuple(changed), unchanged)
 
 
+def _with_tap(command: Sequence[str], body: _Body) -> str:
+    """Return a server's table with the tap, started by `command`. Without a command, return it unchanged."""
+    if body.command_span is None:
+        return body.text
+    start, stop = body.command_span
+    own_command = body.text[start:stop]
+    tap_text = ", ".join(map(_quoted, (*command[1:], *TAP)))
+    edits = [(start, stop, _quoted(command[0]))]
+    if body.args_start is None:
+        edits.append((stop, stop, f"{body.new_args}[{tap_text}, {own_command}]"))
+    else:
+        edits.append((body.args_start, body.args_start, f"{tap_text}, {own_command}, "))
+    return _with_edits(body.text, edits)
+
+
 def unwrapped(text: str) -> ConfigEdit:
     """Remove the tap from all servers."""
     changed: list[str] = []
     for name, server in _servers(text):
-        tap_words = _tap_of(server)
+        tap_words = _tap_words(server)
         if not tap_words:
             continue
         remove = partial(_without_tap, tap_words)
@@ -100,32 +104,33 @@ def unwrapped(text: str) -> ConfigEdit:
 
 def _without_tap(tap_words: Sequence[str], body: _Body) -> str:
     """Return a server's table without the tap. If `wrapped` did not write this form, return it unchanged."""
-    text, command, args = body.text, body.command, body.args
+    text, args_start = body.text, body.args_start
+    if body.command_span is None or args_start is None:
+        return text
     tap_text = ", ".join(map(_quoted, tap_words))
     pattern = re.compile(rf"{re.escape(tap_text)}, (?P<own>{_LITERAL})(?P<more>, )?")
-    inserted = pattern.match(text, args) if args is not None else None
-    if command is None or args is None or inserted is None:
+    inserted = pattern.match(text, args_start)
+    if inserted is None:
         return text
+    _, command_stop = body.command_span
     new_args = f"{body.new_args}["
-    is_new = text.startswith(new_args, command[1]) and args == command[1] + len(new_args)
+    is_new = text.startswith(new_args, command_stop) and args_start == command_stop + len(new_args)
     start, stop = inserted.span()
     if is_new and not inserted["more"] and text.startswith("]", stop):
-        start, stop = command[1], stop + 1
-    return _applied(text, [(*command, inserted["own"]), (start, stop, "")])
+        start, stop = command_stop, stop + 1
+    return _with_edits(text, [(*body.command_span, inserted["own"]), (start, stop, "")])
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Replace the command of each entry that starts mcpdesk, if `is_dead` returns True for the command."""
+    """Replace the command of each entry that starts `mcpdesk stdio`, if `is_dead(command)` returns True."""
     changed, unchanged = list[str](), dict[str, str]()
     for name, server in _servers(text):
         program: Any = server.get("command")
         args: Any = server.get("args")
         own_words = own_arguments(program, args)
-        if (
-            own_words is None
-            or args[len(own_words) : len(own_words) + 1] != ["stdio"]
-            or not is_dead((program, *own_words))
-        ):
+        if own_words is None or args[len(own_words) : len(own_words) + 1] != ["stdio"]:
+            continue
+        if not is_dead((program, *own_words)):
             continue
         replace_program = partial(_with_program, len(own_words), command)
         expected = server | {"command": command[0], "args": [*command[1:], *args[len(own_words) :]]}
@@ -138,14 +143,19 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
 
 
 def _with_program(count: int, command: Sequence[str], body: _Body) -> str:
-    """Return a server's table with `command` in place of its command and its first `count` arguments."""
-    if body.command is None or body.args is None:
+    """Return a server's table with `command` in place of its command and its first `count` arguments.
+
+    If the table has another form, return it unchanged.
+    """
+    if body.command_span is None or body.args_start is None:
         return body.text
-    old = re.compile(rf"\s*(?P<ours>(?:(?:{_LITERAL})\s*,\s*){{{count}}})").match(body.text, body.args)
-    if old is None:
+    pattern = re.compile(rf"\s*(?P<ours>(?:(?:{_LITERAL})\s*,\s*){{{count}}})")
+    old_args = pattern.match(body.text, body.args_start)
+    if old_args is None:
         return body.text
-    new = "".join(f"{_quoted(word)}, " for word in command[1:])
-    return _applied(body.text, [(*body.command, _quoted(command[0])), (*old.span("ours"), new)])
+    new_args = "".join(f"{_quoted(word)}, " for word in command[1:])
+    program_edit = (*body.command_span, _quoted(command[0]))
+    return _with_edits(body.text, [program_edit, (*old_args.span("ours"), new_args)])
 
 
 def server_names(text: str) -> list[str]:
@@ -154,14 +164,15 @@ def server_names(text: str) -> list[str]:
 
 
 def _servers(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the name and the entry of every server."""
     section = tomllib.loads(text.removeprefix("\ufeff")).get(SECTION)
     servers = section.items() if isinstance(section, dict) else ()
     return [(name, server) for name, server in servers if isinstance(server, dict)]
 
 
-def _reason(server: dict[str, Any]) -> str:
+def _unchanged_reason(server: dict[str, Any]) -> str:
     """Return the reason why no tap can be inserted before a server, or ""."""
-    if _tap_of(server):
+    if _tap_words(server):
         return "it is already behind the tap"
     if "command" not in server:
         is_remote = not URLS.isdisjoint(server)
@@ -174,7 +185,7 @@ def _reason(server: dict[str, Any]) -> str:
     return ""
 
 
-def _tap_of(server: dict[str, Any]) -> tuple[str, ...]:
+def _tap_words(server: dict[str, Any]) -> tuple[str, ...]:
     """Return the arguments that start the tap, or an empty tuple if the server has no tap."""
     return tap_of(server.get("command"), server.get("args"))
 
@@ -196,25 +207,28 @@ def _edited(
 
 
 def _bodies(text: str, name: str) -> Iterator[tuple[int, _Body]]:
-    """Yield start and content of every possible table of a server."""
-    tables = list(_TABLE.finditer(text))
-    for number, table in enumerate(tables):
-        if _keys(f"[{table['key']}]") == {SECTION: {name: {}}}:
-            stop = tables[number + 1].start() if number + 1 < len(tables) else len(text)
-            yield table.end(), _body(text[table.end() : stop])
-    for table in _INLINE.finditer(text):
-        if _keys(f"[{table['key']}]") == {name: {}} and (body := _inline_body(text, table.end())) is not None:
-            yield table.end(), body
+    """Yield the start and the content of every text that may be the table of a server."""
+    headers = list(_TABLE.finditer(text))
+    for position, header in enumerate(headers):
+        if _parsed_key(header["key"]) == {SECTION: {name: {}}}:
+            stop = headers[position + 1].start() if position + 1 < len(headers) else len(text)
+            yield header.end(), _body(text[header.end() : stop])
+    for opening in _INLINE_TABLE.finditer(text):
+        body = _inline_body(text, opening.end()) if _parsed_key(opening["key"]) == {name: {}} else None
+        if body is not None:
+            yield opening.end(), body
 
 
-def _keys(table: str) -> dict[str, Any] | None:
+def _parsed_key(key: str) -> dict[str, Any] | None:
+    """Return the nested tables that a dotted key names, or None if the key is invalid."""
     try:
-        return tomllib.loads(table)
+        return tomllib.loads(f"[{key}]")
     except tomllib.TOMLDecodeError:
         return None
 
 
 def _body(text: str) -> _Body:
+    """Return the content of a table with a header. `text` is the text after the header."""
     command, args = _COMMAND.search(text), _ARGS.search(text)
     return _Body(text, _NEW_ARGS, command and command.span("value"), args and args.end())
 
@@ -223,27 +237,28 @@ def _inline_body(text: str, start: int) -> _Body | None:
     """Return the inline table whose content begins at `start`, or None if the table is not terminated."""
     masked: list[str] = []
     """Pieces of the content. The inside of strings, lists and tables is replaced by other characters."""
-    depth, last = 0, start
-    for token in _TOKEN.finditer(text, start):
-        between, word = text[last : token.start()], token[0]
+    depth, previous_end = 0, start
+    for match in _TOKEN.finditer(text, start):
+        between, token = text[previous_end : match.start()], match[0]
         masked.append(between if not depth else "." * len(between))
-        last = token.end()
-        if word == "}" and not depth:
-            body, plain = text[start : token.start()], "".join(masked)
-            command, args = _INLINE_COMMAND.search(plain), _INLINE_ARGS.search(plain)
+        previous_end = match.end()
+        if token == "}" and not depth:
+            body, masked_body = text[start : match.start()], "".join(masked)
+            command, args = _INLINE_COMMAND.search(masked_body), _INLINE_ARGS.search(masked_body)
             return _Body(body, _NEW_INLINE_ARGS, command and command.span("value"), args and args.end())
-        depth -= word in "]}"
+        depth -= token in "]}"
         if depth:
-            masked.append("." * len(word))
+            masked.append("." * len(token))
         else:
-            masked.append(word[0] + "_" * (len(word) - 2) + word[-1] if len(word) > 1 else word)
-        depth += word in "[{"
+            masked.append(token[0] + "_" * (len(token) - 2) + token[-1] if len(token) > 1 else token)
+        depth += token in "[{"
     return None
 
 
-def _applied(text: str, edits: list[tuple[int, int, str]]) -> str:
-    for start, stop, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[stop:]
+def _with_edits(text: str, edits: list[tuple[int, int, str]]) -> str:
+    """Return the text with edits applied. An edit is a start, an exclusive end, and the replacement."""
+    for start, stop, replacement in sorted(edits, reverse=True):
+        text = text[:start] + replacement + text[stop:]
     return text
 
 

@@ -41,9 +41,10 @@ Examples:
   mcpdesk unwrap .mcp.json
 """
 CLIENT_NAMES = ", ".join(CLIENTS)
-_WRAPPED = {"JSON": json_edits.wrapped, "TOML": toml_edits.wrapped, "YAML": yaml_edits.wrapped}
-_UNWRAPPED = {"JSON": json_edits.unwrapped, "TOML": toml_edits.unwrapped, "YAML": yaml_edits.unwrapped}
-_REPAIRED = {"JSON": json_edits.repaired, "TOML": toml_edits.repaired, "YAML": yaml_edits.repaired}
+# Functions by language of the file
+_WRAP = {"JSON": json_edits.wrapped, "TOML": toml_edits.wrapped, "YAML": yaml_edits.wrapped}
+_UNWRAP = {"JSON": json_edits.unwrapped, "TOML": toml_edits.unwrapped, "YAML": yaml_edits.unwrapped}
+_REPAIR = {"JSON": json_edits.repaired, "TOML": toml_edits.repaired, "YAML": yaml_edits.repaired}
 _SERVER_NAMES = {
     "JSON": json_edits.server_names,
     "TOML": toml_edits.server_names,
@@ -81,15 +82,15 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
         return _check([client] if client is not None else list(CLIENTS))
     if client is None:
         raise click.UsageError("Missing argument 'CLIENT'.")
-    path, text = _read(client)
+    path, text = _read_config(client)
     language = language_of(path, text)
     server_names = _SERVER_NAMES[language](text)
     if unknown := sorted(set(names) - set(server_names)):
         existing = ", ".join(server_names) or "none"
         raise DeskUserError(f"{path} has no server {unknown[0]!r}.", f"Its servers: {existing}.")
-    edited = _WRAPPED[language](text, own_command(), names)
+    edited = _WRAP[language](text, own_command(), names)
     if edited.changed:
-        backup = _edit(path, text, edited.text, _original(path, text))
+        backup = _write_edit(path, text, edited.text, _original_text(path, text))
         print_text(f"{path}: added the tap to {', '.join(edited.changed)}.")
     else:
         print_text(f"{path}: nothing to do.")
@@ -103,18 +104,18 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
     return OK
 
 
-def _edit(path: Path, old_text: str, new_text: str, original: str) -> Path:
+def _write_edit(path: Path, old_text: str, new_text: str, original: str) -> Path:
     """Write an edited configuration file, and a backup for `unwrap`. Return the path of the backup.
 
     `old_text` and `new_text` are the texts of the file before and after the edit. `original` is its text
     without taps, for the backup.
     """
-    backup = _backup(path, new_text)
-    _write(backup, original, 0o600)
-    _replace(path, old_text, new_text)
-    for other in backup.parent.glob(f"{_key(path)}-*"):
-        if other != backup:
-            other.unlink(missing_ok=True)
+    backup = _backup_path(path, new_text)
+    _write_file(backup, original, 0o600)
+    _write_config(path, old_text, new_text)
+    for old_backup in backup.parent.glob(f"{_backup_key(path)}-*"):
+        if old_backup != backup:
+            old_backup.unlink(missing_ok=True)
     return backup
 
 
@@ -123,44 +124,45 @@ def _check(clients: Sequence[str]) -> int:
 
     Return the exit code.
     """
-    count, failed, command = 0, 0, tuple[str, ...]()
-    for path, text in _files(clients):
+    file_count = unrepaired_count = 0
+    command = tuple[str, ...]()
+    for path, text in _config_files(clients):
         reasons = list[str]()
 
         def is_dead(words: Sequence[str], reasons: list[str] = reasons) -> bool:
             reason = failure_reason(words, os.environ, temporary_folders(os.environ))
-            reasons.extend([reason] if reason and reason not in reasons else ())
+            if reason and reason not in reasons:
+                reasons.append(reason)
             return bool(reason)
 
-        count += 1
-        repair = _REPAIRED[language_of(path, text)]
-        repaired = repair(text, ("mcpdesk",), is_dead)
-        if not repaired.changed and not repaired.unchanged:
+        file_count += 1
+        repair = _REPAIR[language_of(path, text)]
+        trial = repair(text, ("mcpdesk",), is_dead)  # finds the dead entries
+        if not trial.changed and not trial.unchanged:
             continue
-        print_text(
-            f"{path}: dead: {', '.join((*repaired.changed, *repaired.unchanged))} ({'; '.join(reasons)})"
-        )
-        if repaired.changed:
+        dead_names = ", ".join((*trial.changed, *trial.unchanged))
+        print_text(f"{path}: dead: {dead_names} ({'; '.join(reasons)})")
+        if trial.changed:
             command = command or own_command()
             edited = repair(text, command, is_dead)
-            # The file may also start mcpdesk directly for a server folder, without a tap. Repair this entry
-            # in the backup, too; otherwise `unwrap` would bring the dead command back.
-            _edit(path, text, edited.text, repair(_original(path, text), command, is_dead).text)
+            # The file may also start mcpdesk directly for a server folder, without a tap. This entry is
+            # repaired in the backup, too. Otherwise `unwrap` would restore the dead command.
+            _write_edit(path, text, edited.text, repair(_original_text(path, text), command, is_dead).text)
             print_text(f"  repaired: {', '.join(edited.changed)} starts {' '.join(command)}")
-        for name, reason in repaired.unchanged.items():
+        for name, reason in trial.unchanged.items():
             print_text(f"  {name} is unchanged: {reason}")
-            failed += 1
-    print_message(f"{count} configuration file{'s' * (count != 1)} read.")
-    return TOOL_ERROR if failed else OK
+            unrepaired_count += 1
+    print_message(f"{file_count} configuration file{'s' * (file_count != 1)} read.")
+    return TOOL_ERROR if unrepaired_count else OK
 
 
-def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
+def _config_files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
     """Yield every configuration file of the clients that has servers. Unreadable files are reported.
 
     Raises: DeskUserError if only one client was given and it has no readable file with servers.
     """
     if len(clients) == 1:
-        _read(clients[0])
+        _read_config(clients[0])
     home, folder = Path.home(), Path.cwd()
     candidates = (path for each in clients for path in config_paths(each, home, folder, os.environ))
     for path in dict.fromkeys(each.resolve() for each in candidates if each.is_file()):
@@ -180,50 +182,50 @@ def unwrap_command(client: str) -> None:
     """Remove the taps from the configuration file of CLIENT, and restore its content byte for byte. If you
     edited the file after `mcpdesk wrap`, your changes are kept.
     """
-    path, text = _read(client, is_wrapped=True)
+    path, text = _read_config(client, is_wrapped=True)
     changed = _unwrapped(path, text).changed
     if not changed:
         print_text(f"{path} is not wrapped: it contains no tap.")
         return
-    _replace(path, text, _original(path, text))
+    _write_config(path, text, _original_text(path, text))
     print_text(f"{path}: removed the tap from {', '.join(changed)}.")
     print_message("Restart the client.")
 
 
-def _replace(path: Path, old_text: str, new_text: str) -> None:
+def _write_config(path: Path, old_text: str, new_text: str) -> None:
     """Write an edited configuration file. If its old content was trusted, trust the new content as well.
 
     Raises: DeskUserError if the file cannot be written.
     """
     store = TrustStore(state_folder())
     is_trusted = store.is_trusted(path, sha256_of(old_text))
-    _write(path, new_text, stat.S_IMODE(path.stat().st_mode))
+    _write_file(path, new_text, stat.S_IMODE(path.stat().st_mode))
     if is_trusted:
         store.trust(path, sha256_of(new_text))
 
 
-def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
-    """Return the resolved path and the text of a client's configuration file.
+def _read_config(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
+    """Return the resolved path and the text of the first configuration file of a client that has servers.
 
-    It is the first file with servers. If `is_wrapped`, a file with a tap is preferred. Raises: DeskUserError
-    if the file is missing or cannot be read.
+    If `is_wrapped`, a file with a tap is preferred. Raises: DeskUserError if there is no such file, or if a
+    file cannot be read.
     """
     candidates = config_paths(client, Path.home(), Path.cwd(), os.environ)
     config_texts: list[tuple[Path, str]] = []
-    empty: list[Path] = []
-    """Files without servers. An editor's settings may be in several files."""
+    files_without_servers: list[Path] = []
+    """The settings of an editor may be in several files, and only one of them has servers."""
     for path in (candidate.resolve() for candidate in candidates if candidate.is_file()):
         text = read_text(path)
         content = parse_config(path, text)
         if not isinstance(content, dict):
             raise DeskUserError(f"{path} must contain an object with servers.")
         if not sections(content):
-            empty.append(path)
+            files_without_servers.append(path)
         else:
             config_texts.append((path, text))
-    if not config_texts and empty:
+    if not config_texts and files_without_servers:
         hint = f"Keys that are read: {known_formats()}."
-        raise DeskUserError(f"{empty[0]} contains no servers.", hint)
+        raise DeskUserError(f"{files_without_servers[0]} contains no servers.", hint)
     if not config_texts:
         paths = " or ".join(map(str, candidates))
         raise DeskUserError(
@@ -235,28 +237,28 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
 
 
 def _unwrapped(path: Path, text: str) -> ConfigEdit:
-    """Return the text of a file without the tap."""
-    return _UNWRAPPED[language_of(path, text)](text)
+    """Return the text of a file without taps, and the servers that had a tap."""
+    return _UNWRAP[language_of(path, text)](text)
 
 
-def _original(path: Path, text: str) -> str:
+def _original_text(path: Path, text: str) -> str:
     """Return the text of a file as it was before `wrap`.
 
     If mcpdesk wrote the present `text`, the backup has the earlier text. Otherwise the taps are removed from
     `text`.
     """
     try:
-        return _backup(path, text).read_bytes().decode()
+        return _backup_path(path, text).read_bytes().decode()
     except OSError:
         return _unwrapped(path, text).text
 
 
-def _backup(path: Path, text: str) -> Path:
-    """Return the path of the backup that was made before `text` became the content of a file."""
-    return state_folder() / "wrapped" / f"{_key(path)}-{_digest(text)}{path.suffix}"
+def _backup_path(path: Path, text: str) -> Path:
+    """Return the path of the backup that was made when mcpdesk wrote `text` to a file."""
+    return state_folder() / "wrapped" / f"{_backup_key(path)}-{_digest(text)}{path.suffix}"
 
 
-def _key(path: Path) -> str:
+def _backup_key(path: Path) -> str:
     return f"{path.stem.strip('.')}-{_digest(str(path))}"
 
 
@@ -264,7 +266,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _write(path: Path, text: str, mode: int) -> None:
+def _write_file(path: Path, text: str, mode: int) -> None:
     """Write a file atomically. Raises: DeskUserError if it cannot be written."""
     try:
         private_files.write(path, text.encode(), mode=mode)
