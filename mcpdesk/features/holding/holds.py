@@ -464,7 +464,7 @@ class Holds(Interceptor):
     async def answer(
         self, connection: int, request: JSONObject, arrival: float, answer: JSONObject
     ) -> JSONObject | None:
-        """Apply the fault rules to the answer to a request, and hold it if the filter matches."""
+        """Apply the fault rules to an answer, and hold it if the filter matches. None if it is dropped."""
         if self._faults.has_cuts and self._apply_fault(connection, request, False, arrival, answer):
             raise AnswerCut(codec.encode(answer))
         if self._node is None or self.view.directions == "requests":
