@@ -29,9 +29,7 @@ def _header_parts(view: HoldView) -> Iterator[LinePart]:
         tip = f"Messages that match a filter are held for you. {_MENU_HINT}\n{one_line(view.rule, 200)}"
         yield _part(status, tip, short, 78)
     if count := len(view.canned):
-        calls = "\n".join(
-            one_line(f"{call.method} {call.name} of {call.server}", 80) for call in view.canned
-        )
+        calls = "\n".join(one_line(f"{call.method} {call.name} of {call.server}", 80) for call in view.canned)
         tip = f"Answered with a recorded response, whatever the arguments. {_MENU_HINT}\n{calls}"
         yield _part(f"M {count} mocked", tip, f"M{count}", 77)
     if view.faults:

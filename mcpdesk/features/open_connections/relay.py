@@ -133,9 +133,7 @@ class Relay:
             if call is not None and call.is_stateless and not self._inbox.people:
                 # In the stateless era, each request declares which questions its client can answer.
                 questions = {
-                    method: handler
-                    for method, handler in questions.items()
-                    if call.caller.can_answer(method)
+                    method: handler for method, handler in questions.items() if call.caller.can_answer(method)
                 }
             return {**inbox_questions(), **questions}
 

@@ -220,9 +220,7 @@ def _without_tap(text: str, key: str, tap_args: Sequence[str], entry: Any) -> _E
     own_text = text[slice(*_span(own_command))]
     command_start, command_end = _span(command_pair[1])
     edits = [(command_start, command_end, own_text)]
-    inserted_args = _new_args(
-        text, entry.flow_style, command_pair, [*map(json.dumps, tap_args), own_text]
-    )
+    inserted_args = _new_args(text, entry.flow_style, command_pair, [*map(json.dumps, tap_args), own_text])
     if text.startswith(inserted_args, command_end) and len(elements) == len(tap_args) + 1:
         return [*edits, (command_end, command_end + len(inserted_args), "")]
     start, stop = _span(elements[0])[0], _span(own_command)[1]

@@ -162,12 +162,8 @@ class CombinedLink(Link):
             self._merged_version(name, [getattr(view.work, name) for _, view in views])
             for name in ("jobs_version", "callbacks_version", "todo_version")
         ]
-        work = merged_work(
-            [view.work for _, view in living], [view.work for view in former], work_versions
-        )
-        questions_version = self._merged_version(
-            "questions", [view.questions_version for _, view in views]
-        )
+        work = merged_work([view.work for _, view in living], [view.work for view in former], work_versions)
+        questions_version = self._merged_version("questions", [view.questions_version for _, view in views])
         servers = self._servers(views, replicas)
         combined = merged_view(living, former, replicas, servers, work, questions_version, gone_reason)
         self._cached_view = key, combined

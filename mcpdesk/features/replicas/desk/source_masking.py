@@ -72,7 +72,9 @@ def _masked_frame(frame: Frame) -> Frame:
     if data == frame.data:
         return frame
     is_complete = len(frame.data) == frame.size
-    return replace(frame, data=data, size=len(data) if is_complete else frame.size, end=_masked_bytes(frame.end))
+    return replace(
+        frame, data=data, size=len(data) if is_complete else frame.size, end=_masked_bytes(frame.end)
+    )
 
 
 def _masked_mark(mark: HeldMark) -> HeldMark:

@@ -93,9 +93,7 @@ class EngineSessions:
             _, version, encoded_state, owner = reply
             stored_state = msgspec.json.decode(encoded_state, type=SessionState)
             state = merged_state(base, session.state, stored_state)
-            session = replace(
-                session, state=state, version=version, owner=session.owner or owner.decode()
-            )
+            session = replace(session, state=state, version=version, owner=session.owner or owner.decode())
             base = stored_state
         raise EngineUnavailable(
             f"a session in {self._engine.display_url} could not be written in {MAX_ATTEMPTS} attempts,"
