@@ -130,12 +130,12 @@ async def test_a_process_is_not_copied_twice(monkeypatch: pytest.MonkeyPatch) ->
     wires = [Wire(TrafficBatch((connection(1),), (frame(0, 1),)), end=b"broken") for _ in range(2)]
     copying = Copying(monkeypatch, *wires)
     await until(lambda: wires[0].is_closed)
-    await copying.part._find()
+    await copying.part._follow_new_processes()
     assert copying.joined == 1 and copying.recording.index.frame_count == 1
     (cores, copying.cores) = copying.cores, []
-    await copying.part._find()
+    await copying.part._follow_new_processes()
     copying.cores = cores
-    await copying.part._find()
+    await copying.part._follow_new_processes()
     await until(lambda: wires[1].is_closed)
     assert copying.joined == 2, "another process has the same path"
     await copying.part.stop()
@@ -144,7 +144,7 @@ async def test_a_process_is_not_copied_twice(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_process_that_cannot_be_joined_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     copying = Copying(monkeypatch)
     await until(lambda: copying.joined == 1)
-    await copying.part._find()
+    await copying.part._follow_new_processes()
     await until(lambda: copying.joined == 2)
     await copying.part.stop()
 
@@ -152,7 +152,7 @@ async def test_a_process_that_cannot_be_joined_is_tried_again(monkeypatch: pytes
 async def test_a_process_of_another_version_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     copying = Copying(monkeypatch, version="0.0.1")
     await until(lambda: copying.said("the traffic of the open connection tea is not shown: "))
-    await copying.part._find()
+    await copying.part._follow_new_processes()
     await asyncio.sleep(0)
     assert copying.joined == 0 and len(copying.journal.lines()) == 1
     await copying.part.stop()

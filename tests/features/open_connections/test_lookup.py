@@ -93,7 +93,7 @@ def test_names_are_not_completed_from_a_folder_that_others_can_open(monkeypatch:
     monkeypatch.setattr(sockets, "open_connections", refuse)
     monkeypatch.setattr(commands, "open_connections", refuse)
     context = click.Context(commands.down_command)
-    assert commands.names(context, context.command.params[0], "") == []
+    assert commands.complete_name(context, context.command.params[0], "") == []
     assert list(FEATURE.open_connection_names()) == []
 
 
