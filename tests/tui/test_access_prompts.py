@@ -18,7 +18,7 @@ from mcpdesk.link.values import CatalogueItem, GrantView, ItemKind, ServerView, 
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.access_prompts import (
-    NO_GRANTS,
+    NO_GRANTS_TEXT,
     TokenInput,
     TokenPrompt,
     grant_choice,
@@ -359,7 +359,7 @@ async def test_without_any_it_says_where_they_come_from() -> None:
     async with running_frame() as (app, pilot):
         await choose_action(pilot, "standing approvals")
         await pilot.pause()
-        assert toasts(app) == [NO_GRANTS] and app.screen is app.main
+        assert toasts(app) == [NO_GRANTS_TEXT] and app.screen is app.main
 
 
 def test_a_name_of_a_client_and_the_holder_of_a_token_are_told_apart() -> None:

@@ -53,7 +53,7 @@ KINDS: list[tuple[dict[str, Any], FieldKind]] = [
     ({"enum": ["a", 1, None]}, FieldKind.CHOICE),
     ({"anyOf": [{"const": 1, "title": "one"}, {"const": 2}]}, FieldKind.CHOICE),
     ({"const": 5}, FieldKind.CHOICE),
-    (LETTERS, FieldKind.MANY),
+    (LETTERS, FieldKind.MULTI_CHOICE),
     ({"type": "array", "items": TEXT}, FieldKind.LIST),
     ({"type": "array"}, FieldKind.JSON),
     ({"type": "array", "prefixItems": [TEXT]}, FieldKind.JSON),

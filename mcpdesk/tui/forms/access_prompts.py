@@ -45,7 +45,7 @@ def open_token_prompt(main: MainScreen) -> None:
             main.link.log_in(server.name)
         return
     if not server.checks_tokens:
-        main.notify(f"{server.name}: {NO_JWT}", severity="warning", markup=False)
+        main.notify(f"{server.name}: {NO_JWT_TEXT}", severity="warning", markup=False)
         return
     item = getattr(main.pane, "item", None)
     main.app.push_screen(TokenPrompt(main.link, server, item if isinstance(item, CatalogueItem) else None))
@@ -93,6 +93,7 @@ class TokenPrompt(Dialog[None]):
         self._server = server
         self._item = item
         self._needed_scopes = None if item is None else scopes_for(item, server)
+        """Scopes that the open item needs, or None if no item is open or it needs no token."""
         self._accepts_missing_scopes = False
         """True if the next enter accepts a token without the needed scopes."""
 
@@ -141,10 +142,8 @@ class TokenPrompt(Dialog[None]):
 
     @work(exclusive=True)
     async def _check(self) -> None:
-        name, needed_scopes = (
-            self._server.name,
-            () if self._accepts_missing_scopes else self._needed_scopes or (),
-        )
+        name = self._server.name
+        needed_scopes = () if self._accepts_missing_scopes else self._needed_scopes or ()
         self._show_message("… checking")
         # Not kept in a local variable, because tracebacks show local variables.
         pending_check = self._link.give_token(name, self.query_one(TokenInput).value.strip(), needed_scopes)
@@ -173,7 +172,7 @@ class TokenPrompt(Dialog[None]):
         error_line.set_class(bool(text), "-shown")
 
 
-NO_JWT = "this server accepts no tokens: mcp.json has no auth.jwt"
+NO_JWT_TEXT = "this server accepts no tokens: mcp.json has no auth.jwt"
 
 
 def scopes_for(item: CatalogueItem, server: ServerView) -> tuple[str, ...] | None:
@@ -194,19 +193,18 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
             return "", ""
         return f"called as {_subject_and_time(token, now)}", "$text-muted"
     if not server.checks_tokens:
-        return f"✕ needs a token, and {NO_JWT}", "$text-error"
+        return f"✕ needs a token, and {NO_JWT_TEXT}", "$text-error"
     if token is None or token.ended:
         ended_note = f" · the token of {_subject(token)} ended: {token.ended}" if token is not None else ""
         return (
             f"● needs a token{scope_words(needed_scopes, ' with ')}{ended_note} · F6 sets one",
             "$text-warning",
         )
-    missing_scopes = scope_words(
-        (scope for scope in needed_scopes if scope not in token.scopes), ", without "
-    )
+    missing_scopes = [scope for scope in needed_scopes if scope not in token.scopes]
     if missing_scopes:
+        missing_note = scope_words(missing_scopes, ", without ")
         return (
-            f"✕ called as {_subject_and_time(token, now)}{missing_scopes} · F6 sets another token",
+            f"✕ called as {_subject_and_time(token, now)}{missing_note} · F6 sets another token",
             "$text-warning",
         )
     return (
@@ -231,7 +229,7 @@ def _subject(token: TokenView) -> str:
     return one_line(token.name, 40)
 
 
-NO_GRANTS = (
+NO_GRANTS_TEXT = (
     "No standing approvals. A call that waits for approval (policy ask) offers to approve all later ones."
 )
 
@@ -240,7 +238,7 @@ async def choose_grant(main: MainScreen) -> None:
     """List the standing approvals of all servers, and revoke the selected one."""
     grants = main.link.grants()
     if not grants:
-        main.notify(NO_GRANTS, markup=False)
+        main.notify(NO_GRANTS_TEXT, markup=False)
         return
     choices = [grant_choice(grant, time.time()) for grant in grants]
     grant = await main.app.push_screen_wait(Menu("Revoke a standing approval", choices))

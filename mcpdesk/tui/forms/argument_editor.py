@@ -51,8 +51,9 @@ def installed_grammar() -> str:
     return ", ".join(distributions)
 
 
-def _form_rows(rows: int | None) -> int | None:
-    return None if rows is None else max(1, rows - ROWS_AROUND_FORM)
+def _form_rows(max_rows: int | None) -> int | None:
+    """Return the maximum number of rows of the form in an editor of `max_rows`. None means no maximum."""
+    return None if max_rows is None else max(1, max_rows - ROWS_AROUND_FORM)
 
 
 class JsonEditor(Vertical):
@@ -267,8 +268,9 @@ class Arguments(Vertical):
         if draft.text is None:
             self.form.show_failures([*self.form.problems(), *draft.failures(draft.node.value())])
             return
-        draft.text, problem = self.editor.area.entered_text, self.editor.problem
-        self.editor.complain(problem or _summary(draft.failures(self.editor.value())))
+        draft.text = self.editor.area.entered_text
+        syntax_error = self.editor.problem
+        self.editor.complain(syntax_error or _summary(draft.failures(self.editor.value())))
 
     @on(Form.Submitted)
     def _submitted(self) -> None:

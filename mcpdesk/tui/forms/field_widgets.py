@@ -151,11 +151,11 @@ class Suggestions(Suggester):
     """Suggestions of the server for one field. `on_suggestions` receives them for the latest text."""
 
     def __init__(
-        self, name: str, ask: SuggestionSource, on_suggestions: Callable[[Sequence[str]], None]
+        self, name: str, source: SuggestionSource, on_suggestions: Callable[[Sequence[str]], None]
     ) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
         self._name = name
-        self._ask = ask
+        self._source = source
         self._on_suggestions = on_suggestions
         self._request_count = 0
 
@@ -175,7 +175,7 @@ class Suggestions(Suggester):
         self._request_count += 1
         request_number = self._request_count
         await asyncio.sleep(pause_s)
-        values = await self._ask(self._name, value) if request_number == self._request_count else ()
+        values = await self._source(self._name, value) if request_number == self._request_count else ()
         if request_number != self._request_count:
             return ()
         self._on_suggestions(values)
@@ -183,6 +183,7 @@ class Suggestions(Suggester):
 
 
 _NUMBER_CHARACTERS = {FieldKind.INTEGER: r"[-+0-9]*", FieldKind.NUMBER: r"[-+0-9.eE]*"}
+"""Regular expressions of the texts that can be typed in the fields of numbers."""
 _PLACEHOLDERS = {FieldKind.SECRET: "", FieldKind.LONG_TEXT: "", FieldKind.JSON: "JSON value"}
 """Placeholders for the kinds of fields whose own name would not help the person."""
 MAX_PREFIXED_EXAMPLE_LENGTH = 20
@@ -234,10 +235,10 @@ class TextPart(FormPart):
     def controls(self) -> Iterable[Widget]:
         return (self.control,)
 
-    def suggest(self, ask: SuggestionSource) -> None:
-        """Show suggestions of the server during typing, obtained with `ask`."""
+    def suggest(self, source: SuggestionSource) -> None:
+        """Show suggestions of `source` during typing."""
         if isinstance(self.control, LineField):
-            self.control.suggester = Suggestions(self.node.field.key, ask, self._on_suggestions)
+            self.control.suggester = Suggestions(self.node.field.key, source, self._on_suggestions)
 
     async def suggestions(self) -> Sequence[str]:
         """Return the suggestions for the current text."""
@@ -313,6 +314,7 @@ class CheckList(LineList):
         super().__init__()
         self._labels = [one_line(label) for label in labels]
         self.ticked = ticked
+        """Indexes of the ticked lines."""
 
     @property
     def row_count(self) -> int:
@@ -329,10 +331,12 @@ class CheckList(LineList):
 
     def action_cursor(self, by: int) -> None:
         """Move the cursor. Beyond the first or last line, focus the neighbouring field."""
-        if not 0 <= self.cursor + by < self.row_count:
-            self.screen.focus_next() if by > 0 else self.screen.focus_previous()
-        else:
+        if 0 <= self.cursor + by < self.row_count:
             super().action_cursor(by)
+        elif by > 0:
+            self.screen.focus_next()
+        else:
+            self.screen.focus_previous()
 
 
 class MultiChoicePart(FormPart):

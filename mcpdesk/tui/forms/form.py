@@ -153,8 +153,9 @@ class CollectionPart(NestedPart):
         event.stop()
         await self._remove(event.chip)
 
-    async def _remove(self, member_widget: Widget | None) -> None:
-        index = self.index_of(member_widget)
+    async def _remove(self, widget: Widget | None) -> None:
+        """Remove the member that contains a widget."""
+        index = self.index_of(widget)
         if index is not None:
             self.node.remove(index)
             await self.rebuild_at(index)
@@ -181,8 +182,9 @@ class ListPart(CollectionPart):
         event.stop()
         await self._move(event.chip, -1 if event.chip.has_class("up") else 1)
 
-    async def _move(self, member_widget: Widget | None, by: int) -> None:
-        index = self.index_of(member_widget)
+    async def _move(self, widget: Widget | None, by: int) -> None:
+        """Move the item that contains a widget."""
+        index = self.index_of(widget)
         if index is not None:
             await self.rebuild_at(self.node.move(index, by))
 
@@ -233,8 +235,8 @@ class UnionPart(NestedPart):
 _PARTS: dict[FieldKind, type[FormPart]] = {
     FieldKind.SWITCH: ChoicePart,
     FieldKind.CHOICE: ChoicePart,
-    FieldKind.MANY: MultiChoicePart,
-    FieldKind.FIXED: ConstantPart,
+    FieldKind.MULTI_CHOICE: MultiChoicePart,
+    FieldKind.CONSTANT: ConstantPart,
     FieldKind.OBJECT: ObjectPart,
     FieldKind.LIST: ListPart,
     FieldKind.MAP: MapPart,
@@ -268,8 +270,10 @@ def focus_first(widget: Widget | None, fallback: Widget) -> bool:
 
 
 class Form(VerticalScroll, WithFirstResize, can_focus=False):
-    """Form that edits a node. A field shows its failure after it was edited. After `show_all`, all fields
-    show their failures.
+    """Form that edits a node.
+
+    A field shows its failure after it was edited. All fields show their failures after `show_failures` was
+    called with `show_all`.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -326,24 +330,24 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
         else:
             yield Label(Content("No arguments."), classes="empty")
 
-    async def load(self, node: Node, ask: SuggestionSource | None = None) -> None:
-        """Edit another node. `ask` returns suggestions of the server for text fields.
+    async def load(self, node: Node, source: SuggestionSource | None = None) -> None:
+        """Edit another node. `source` returns suggestions of the server for text fields.
 
         Loading is shielded from cancellation: Textual would close the screen if it were cancelled while
         fields are removed.
         """
-        await asyncio.shield(self._load(node, ask))
+        await asyncio.shield(self._load(node, source))
 
-    async def _load(self, node: Node, ask: SuggestionSource | None) -> None:
+    async def _load(self, node: Node, source: SuggestionSource | None) -> None:
         async with self._load_lock:
             await self.remove_children()
             self.node, self._show_all = node, False
             self._fit()
             await self.mount_all(self.compose())
             self.call_after_refresh(self._report_position)
-            if ask is not None:
+            if source is not None:
                 for part in self.query(TextPart):
-                    part.suggest(ask)
+                    part.suggest(source)
 
     def focus_first(self) -> bool:
         """Focus the first field. Return False if the form has no fields."""
@@ -463,8 +467,9 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
         ancestors = set(focused.ancestors) if focused is not None else set()
         fields = self._fields
         focused_number = next((number for number, part in enumerate(fields, 1) if part in ancestors), 0)
-        text = f"{focused_number} of {len(fields)}" if focused_number else f"{len(fields)} fields"
-        text = text if self.max_scroll_y else ""
+        text = ""
+        if self.max_scroll_y:
+            text = f"{focused_number} of {len(fields)}" if focused_number else f"{len(fields)} fields"
         if text != self._position:
             self._position = text
             self.post_message(self.PositionChanged(text))

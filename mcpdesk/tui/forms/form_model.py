@@ -381,6 +381,7 @@ class UnionNode(Node):
         return self.selected_node.value() if self.selected_node else UNSET
 
     def _put(self, value: Any) -> None:
+        """Select the first alternative that represents the complete value. If there is none, do nothing."""
         for index, field in enumerate(self.alternatives):
             node = node_for(field)
             node.put(value)
@@ -394,8 +395,8 @@ _NODES: dict[FieldKind, type[Node]] = {
     FieldKind.NUMBER: NumberNode,
     FieldKind.SWITCH: ChoiceNode,
     FieldKind.CHOICE: ChoiceNode,
-    FieldKind.MANY: MultiChoiceNode,
-    FieldKind.FIXED: ConstantNode,
+    FieldKind.MULTI_CHOICE: MultiChoiceNode,
+    FieldKind.CONSTANT: ConstantNode,
     FieldKind.OBJECT: ObjectNode,
     FieldKind.LIST: ListNode,
     FieldKind.MAP: MapNode,

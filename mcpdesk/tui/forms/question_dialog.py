@@ -108,8 +108,8 @@ class QuestionScreen(Dialog[None]):
         """Position of the focused field in a form that is too high for the dialog."""
         self._answer_result: Future[bool] | None = None
         """Result of the answer that this dialog has sent, or None if none was sent."""
-        self._version = -1
-        self._is_declining = is_declining
+        self._questions_version = -1
+        self._starts_declining = is_declining
         self._waiting_questions: list[Question] = []
 
     def compose(self) -> ComposeResult:
@@ -130,7 +130,7 @@ class QuestionScreen(Dialog[None]):
         self._show_title()
         self._update()
         follow_core(self, self.link, self._update, poll_s=UPDATE_INTERVAL_S)
-        if self._is_declining:
+        if self._starts_declining:
             self.action_decline()
 
     def on_resize(self) -> None:
@@ -190,7 +190,7 @@ class QuestionScreen(Dialog[None]):
         if self.page.would_choose:
             self.page.choose()
             return
-        if self.page.is_writing and self._is_other_chosen:
+        if self.page.is_writing and self._is_option_chosen:
             self._show_note("Your answer is empty: esc returns to the options.")
             return
         if problem := self.page.draft.problem:
@@ -220,11 +220,12 @@ class QuestionScreen(Dialog[None]):
         self._show_title()
 
     @property
-    def _is_other_chosen(self) -> bool:
+    def _is_option_chosen(self) -> bool:
+        """True if an option, and not the free answer, is selected on a page with a single choice."""
         draft = self.page.draft
         return (
             bool(draft.selected_indexes)
-            and draft.count not in draft.selected_indexes
+            and draft.option_count not in draft.selected_indexes
             and not draft.page.multi_select
         )
 
@@ -337,7 +338,8 @@ class QuestionScreen(Dialog[None]):
     def _fit(self) -> None:
         """Limit the height of the page to the rows that border, padding, note and reason do not use."""
         is_low = self.has_class("-low")
-        has_note, is_declining = self.query_one(".note").has_class("-on"), self.has_class("-declining")
+        has_note = self.query_one(".note").has_class("-on")
+        is_declining = self.has_class("-declining")
         rows_around = (3 if is_low else 7) + has_note + 2 * is_declining
         self.page.fit(max(3, self.size.height - rows_around))
 
@@ -353,8 +355,8 @@ class QuestionScreen(Dialog[None]):
         if not self.is_attached or not self.is_current or not self.query(Vertical):
             return
         version = self.link.view().questions_version
-        if version != self._version:
-            self._version = version
+        if version != self._questions_version:
+            self._questions_version = version
             questions = self.link.questions()
             self._waiting_questions = [
                 question for question in questions if question.state is QuestionState.WAITING
@@ -428,15 +430,15 @@ class QuestionScreen(Dialog[None]):
         other_count = sum(question.id != self.question.id for question in self._waiting_questions)
         if other_count:
             text += f" · g q: {other_count} more"
-        count = f"{self._page_index + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
+        position = f"{self._page_index + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
         if self.question.is_form:
-            count = self._position or counted(len(self._drafts), "field")
+            position = self._position or counted(len(self._drafts), "field")
         # The box has no size before its first layout, so its width is derived from the screen's.
         inner_width = min(MAX_WIDTH, self.app.size.width) - 4
-        fill_width = inner_width - Content(text).cell_length - len(count) - 4
+        fill_width = inner_width - Content(text).cell_length - len(position) - 4
         title = Content(text)
-        if count and fill_width > 0:
-            title = Content.assemble(text, (f" {'─' * fill_width} ", "not bold $warning"), count)
+        if position and fill_width > 0:
+            title = Content.assemble(text, (f" {'─' * fill_width} ", "not bold $warning"), position)
         box.border_title = title
 
 
@@ -484,7 +486,7 @@ def question_keys(
         yield KeyHint(f"{esc_prefix}x", _decline_verb(question), "screen.decline", 6)
         if question.may_cancel:
             yield KeyHint(f"{esc_prefix}c", "cancel", "screen.cancel", 5)
-        yield _last_key(is_writing)
+        yield _escape_key(is_writing)
         return
     if page.options and not is_writing:
         yield KeyHint("digits", "choose", "screen.choose", 2)
@@ -503,10 +505,10 @@ def question_keys(
         yield KeyHint("pgdn", "scroll", "screen.scroll(1)", 2)
     if question.may_cancel:
         yield KeyHint(f"{esc_prefix}c", "cancel", "screen.cancel", 5)
-    yield _last_key(is_writing)
+    yield _escape_key(is_writing)
 
 
-def _last_key(is_writing: bool) -> KeyHint:
+def _escape_key(is_writing: bool) -> KeyHint:
     return (
         KeyHint("esc", "leave the text", "", 7) if is_writing else KeyHint("esc", "later", "screen.later", 7)
     )

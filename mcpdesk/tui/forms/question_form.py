@@ -58,7 +58,7 @@ class QuestionForm(Vertical):
         super().__init__()
         self._drafts = {str(number): draft for number, draft in enumerate(drafts)}
         self._node = _form_node(self._drafts)
-        self._rows = 0
+        self._max_rows = 0
         question = Static(clean(drafts[0].page.question), markup=False)
         self._head = VerticalScroll(question, classes="head", can_focus=False)
         self.form = Form(self._node)
@@ -78,7 +78,7 @@ class QuestionForm(Vertical):
 
     @property
     def is_writing(self) -> bool:
-        """True if letters are text now."""
+        """True if letters enter text, because a text field has the focus."""
         return self.has_focus_within and isinstance(self.screen.focused, Input | TextArea)
 
     @property
@@ -94,14 +94,14 @@ class QuestionForm(Vertical):
 
     def fit(self, rows: int) -> None:
         """Limit the height to `rows`. The question above the fields takes at most a third of it."""
-        self._rows = self.styles.max_height = rows
+        self._max_rows = self.styles.max_height = rows
         self._head.styles.max_height = max(1, rows // 3)
         self.form.fit_into(max(1, rows - self._head.outer_size.height - HEAD_MARGIN_ROWS))
 
     def on_resize(self) -> None:
         """Adjust the heights again when the height of the question is known."""
-        if self._rows:
-            self.call_after_refresh(self.fit, self._rows)
+        if self._max_rows:
+            self.call_after_refresh(self.fit, self._max_rows)
 
     def scroll_by(self, screens: int) -> None:
         """Scroll the fields."""

@@ -31,7 +31,7 @@ class AnswerDraft:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self.count = len(page.options)
+        self.option_count = len(page.options)
         """Number of options, which is also the index of the free answer."""
         default = page.default
         self.selected_indexes = {
@@ -55,9 +55,9 @@ class AnswerDraft:
         """Store the free answer. Select it unless it is empty."""
         self.other = text
         if text.strip():
-            self._choose(self.count)
+            self._choose(self.option_count)
         else:
-            self.selected_indexes.discard(self.count)
+            self.selected_indexes.discard(self.option_count)
 
     def _choose(self, index: int) -> None:
         if not self.page.multi_select:
@@ -70,7 +70,7 @@ class AnswerDraft:
         labels = tuple(
             option.label for index, option in enumerate(self.page.options) if index in self.selected_indexes
         )
-        return Answer(labels, self.other.strip() if self.count in self.selected_indexes else "")
+        return Answer(labels, self.other.strip() if self.option_count in self.selected_indexes else "")
 
     @property
     def problem(self) -> str:
@@ -107,29 +107,29 @@ class OptionRow(Horizontal):
 
         index: int
 
-    def __init__(self, index: int, draft: AnswerDraft, label_cells: int) -> None:
+    def __init__(self, index: int, draft: AnswerDraft, label_width: int) -> None:
         """Create a row.
 
-        `label_cells` is the width of the label, or 0 if no option of the page has a description.
+        `label_width` is the width of the label in cells, or 0 if no option of the page has a description.
         """
         super().__init__()
         self.index = index
         self._draft = draft
-        self._label_cells = label_cells
+        self._label_width = label_width
 
     def compose(self) -> ComposeResult:
         yield Static(str((self.index + 1) % 10), markup=False)
         yield Static(self._draft.mark(self.index), classes="mark", markup=False)
-        if self.index == self._draft.count:
+        if self.index == self._draft.option_count:
             yield Static("something else" if self.index else "your answer", classes="label", markup=False)
             yield AnswerLine(self._draft.other, compact=True, classes="words")
             return
         option = self._draft.page.options[self.index]
         label = Static(clean(option.label), classes="label", markup=False)
-        label.set_class(not self._label_cells, "wide")
-        label.styles.width = self._label_cells or None
+        label.set_class(not self._label_width, "wide")
+        label.styles.width = self._label_width or None
         yield label
-        if self._label_cells:
+        if self._label_width:
             yield Static(clean(option.description), classes="description wide", markup=False)
 
     def on_click(self) -> None:
@@ -141,7 +141,7 @@ class OptionRow(Horizontal):
         """
         self.query_one(".mark", Static).update(self._draft.mark(self.index))
         self.set_class(self.index in self._draft.selected_indexes, "-chosen")
-        self.set_class(self.index == cursor and cursor < self._draft.count, "-cursor")
+        self.set_class(self.index == cursor and cursor < self._draft.option_count, "-cursor")
 
 
 class QuestionPage(VerticalScroll, can_focus=False):
@@ -168,12 +168,12 @@ class QuestionPage(VerticalScroll, can_focus=False):
     def __init__(self, draft: AnswerDraft) -> None:
         super().__init__()
         self.draft = draft
-        self._count = draft.count
+        self._option_count = draft.option_count
         self.cursor = min(draft.selected_indexes, default=0)
         self._is_cursor_shown = bool(draft.selected_indexes) or draft.page.multi_select
         """True if the option under the cursor is highlighted. Initially, this requires that an option is
         selected, or that several options may be selected."""
-        self._last_row = draft.count if draft.page.own_words else draft.count - 1
+        self._last_row = draft.option_count if draft.page.own_words else draft.option_count - 1
         """Last row that the cursor can reach. -1 if there is nothing to select or write."""
 
     def compose(self) -> ComposeResult:
@@ -191,7 +191,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
                 yield Static("\n".join(warnings), classes="odd", markup=False)
         has_descriptions = any(option.description for option in page.options)
         label_width = max((cell_len(clean(option.label)) for option in page.options), default=0)
-        for index in range(self._count if page.is_long else self._last_row + 1):
+        for index in range(self._option_count if page.is_long else self._last_row + 1):
             yield OptionRow(index, self.draft, min(label_width, MAX_LABEL_WIDTH) if has_descriptions else 0)
         if page.own_words and page.is_long:
             yield AnswerArea(self.draft.other, compact=True, soft_wrap=True, classes="words")
@@ -199,7 +199,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     def on_mount(self) -> None:
         self.set_class(self.draft.page.is_long, "-long")
         self._show()
-        if not self._count and self.answer_field is not None:
+        if not self._option_count and self.answer_field is not None:
             self.answer_field.focus()
 
     @property
@@ -218,7 +218,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
         """Limit the height to `rows`. A long detail scrolls separately."""
         self.styles.max_height = rows
         # The options stay visible below the detail.
-        rows_below = 0 if self.draft.page.is_long else self._count
+        rows_below = 0 if self.draft.page.is_long else self._option_count
         for detail in self.query(".detail"):
             detail.styles.max_height = max(3, rows - ROWS_AROUND_DETAIL - rows_below)
 
@@ -232,7 +232,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
         """Move the cursor. If it is not visible yet, only show it. The row after the last option is the free
         answer.
         """
-        if self._is_cursor_shown or not self._count:
+        if self._is_cursor_shown or not self._option_count:
             self.cursor = max(0, min(self.cursor + by, self._last_row))
         self._is_cursor_shown = True
         self._show_and_focus()
@@ -252,7 +252,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
             return
         self.cursor = index
         self._is_cursor_shown = True
-        if index < self._count:
+        if index < self._option_count:
             if self.draft.page.multi_select or not is_index_given or index not in self.draft.selected_indexes:
                 self.draft.toggle(index)
             self._is_cursor_shown = index in self.draft.selected_indexes or self.draft.page.multi_select
@@ -262,7 +262,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     @property
     def would_choose(self) -> bool:
         """True if the highlighted option is not selected yet, on a page with a single choice."""
-        is_option = self._is_cursor_shown and self.cursor < self._count and not self.draft.page.multi_select
+        is_option = self._is_cursor_shown and self.cursor < self._option_count and not self.draft.page.multi_select
         return is_option and self.cursor not in self.draft.selected_indexes
 
     def leave_words(self) -> None:
@@ -270,9 +270,9 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
         If a text was written, it remains the answer, and no option is highlighted.
         """
-        if self._count:
-            self.cursor = self._count - 1
-            self._is_cursor_shown = self._count not in self.draft.selected_indexes
+        if self._option_count:
+            self.cursor = self._option_count - 1
+            self._is_cursor_shown = self._option_count not in self.draft.selected_indexes
             self._show_and_focus()
         else:
             self.screen.set_focus(None)
@@ -284,7 +284,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     @on(Input.Changed)
     @on(TextArea.Changed)
-    def _words_changed(self, event: Input.Changed | TextArea.Changed) -> None:
+    def _free_answer_changed(self, event: Input.Changed | TextArea.Changed) -> None:
         event.stop()
         text = self.answer_field.entered_text if self.answer_field is not None else ""
         if text != self.draft.other:
@@ -294,17 +294,17 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         if event.widget is self.answer_field:
-            self.cursor = self._count
+            self.cursor = self._option_count
             self._is_cursor_shown = True
             self._show()
 
     def _show_and_focus(self) -> None:
         self._show()
-        if self.cursor == self._count and self.answer_field is not None:
+        if self.cursor == self._option_count and self.answer_field is not None:
             self.answer_field.focus()
             return
         self.screen.set_focus(None)
-        if self._count and (rows := list(self.query(OptionRow))):  # a new page has no rows yet
+        if self._option_count and (rows := list(self.query(OptionRow))):  # a new page has no rows yet
             rows[self.cursor].scroll_visible(animate=False)
 
     def _show(self) -> None:

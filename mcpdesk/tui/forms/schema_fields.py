@@ -58,7 +58,7 @@ def limits(shape: Schema) -> str:
     if "minimum" in shape and "maximum" in shape:
         parts = [f"{shape['minimum']} … {shape['maximum']}"]
     else:
-        parts = [f"{sign} {shape[word]}" for word, sign in _LIMIT_SIGNS.items() if word in shape]
+        parts = [f"{sign} {shape[keyword]}" for keyword, sign in _LIMIT_SIGNS.items() if keyword in shape]
     parts += [_range(shape, "Length", "characters"), _range(shape, "Items", "items")]
     if "multipleOf" in shape:
         parts.append(f"multiple of {shape['multipleOf']}")
@@ -69,13 +69,16 @@ def limits(shape: Schema) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _range(shape: Schema, word: str, unit: str) -> str:
-    low, high = shape.get(f"min{word}"), shape.get(f"max{word}")
-    if low and high:
-        return f"{low} to {high} {unit}"
-    if low:
-        return f"at least {low} {unit}" if low != 1 else "not empty"
-    return f"at most {high} {unit}" if high is not None else ""
+def _range(shape: Schema, keyword_suffix: str, unit: str) -> str:
+    """Describe the limits of a length: `2 to 5 items`. For the suffix `Items`, these are `minItems` and
+    `maxItems`.
+    """
+    minimum, maximum = shape.get(f"min{keyword_suffix}"), shape.get(f"max{keyword_suffix}")
+    if minimum and maximum:
+        return f"{minimum} to {maximum} {unit}"
+    if minimum:
+        return f"at least {minimum} {unit}" if minimum != 1 else "not empty"
+    return f"at most {maximum} {unit}" if maximum is not None else ""
 
 
 MAX_DEPTH = 12
@@ -83,7 +86,9 @@ MAX_DEPTH = 12
 MAX_ONE_LINE_LENGTH = 200
 """Maximum `maxLength` in characters of a text field of one line."""
 _LONG_TEXT_NAMES = re.compile("text|body|content|code|diff|html|markdown|message|notes|plan|prompt|script")
+"""Names of members whose text has several lines, unless the schema limits it."""
 _LONG_FORMATS = frozenset({"textarea", "markdown", "html", "multiline"})
+"""Values of `format` for texts of several lines."""
 
 
 class Unset(Enum):
@@ -107,8 +112,8 @@ class FieldKind(Enum):
     NUMBER = "number"
     SWITCH = "switch"
     CHOICE = "choice"
-    MANY = "many"
-    FIXED = "fixed"
+    MULTI_CHOICE = "many"
+    CONSTANT = "fixed"
     OBJECT = "object"
     LIST = "list"
     MAP = "map"
@@ -160,8 +165,8 @@ class FormField(Struct, frozen=True):
 
     @property
     def choices(self) -> tuple[FieldChoice, ...]:
-        """Values that can be selected, for `SWITCH`, `CHOICE` and `MANY`."""
-        if self.kind is FieldKind.MANY:
+        """Values that can be selected, for `SWITCH`, `CHOICE` and `MULTI_CHOICE`."""
+        if self.kind is FieldKind.MULTI_CHOICE:
             return tuple(_choices(resolve(self.shape.get("items"), self.root), self.root))
         options = _choices(self.shape, self.root)
         if self.kind is FieldKind.SWITCH:
@@ -209,14 +214,14 @@ def field_for(schema: Any, root: Schema, key: str = "", required: bool = True, d
     """Return the field for a schema. If no control fits, the field is edited as JSON text."""
     shape, nullable = split_null(with_branches(resolve(schema, root), root), root)
     kind = _kind(shape, root, key) if depth < MAX_DEPTH else FieldKind.JSON
-    if kind is FieldKind.FIXED and not required:
+    if kind is FieldKind.CONSTANT and not required:
         kind = FieldKind.CHOICE
     return FormField(kind, key, shape, root, required, nullable, depth)
 
 
 def _kind(shape: Schema, root: Schema, key: str) -> FieldKind:
     if "const" in shape:
-        return FieldKind.FIXED
+        return FieldKind.CONSTANT
     if _choices(shape, root):
         return FieldKind.CHOICE
     if alternatives(shape, root):
@@ -230,8 +235,8 @@ def _kind(shape: Schema, root: Schema, key: str) -> FieldKind:
             return FieldKind.OBJECT
         case "object" if isinstance(shape.get("additionalProperties"), dict):
             return FieldKind.MAP
-        case name:
-            return _SIMPLE_KINDS.get(name, FieldKind.JSON)
+        case type_name:
+            return _SIMPLE_KINDS.get(type_name, FieldKind.JSON)
 
 
 _SIMPLE_KINDS = {
@@ -259,11 +264,13 @@ def _array_kind(shape: Schema, root: Schema) -> FieldKind:
     items = shape.get("items")
     if "prefixItems" in shape or not isinstance(items, dict) or not items:
         return FieldKind.JSON
-    return FieldKind.MANY if _choices(resolve(items, root), root) else FieldKind.LIST
+    return FieldKind.MULTI_CHOICE if _choices(resolve(items, root), root) else FieldKind.LIST
 
 
 def _type_name(shape: Schema) -> str:
-    type_name = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else "")
+    """Return the type that a schema declares or implies, or "" if it has none or several."""
+    implied_type = "object" if "properties" in shape else "array" if "items" in shape else ""
+    type_name = shape.get("type", implied_type)
     return type_name if isinstance(type_name, str) else ""
 
 

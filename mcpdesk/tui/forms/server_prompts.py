@@ -256,8 +256,13 @@ async def remove_server(main: MainScreen) -> None:
 
 def _losses(link: Link, server: str) -> list[str]:
     """Return a phrase for each kind of state that is lost with a server: `1 waiting question`."""
-    questions = sum(item.server == server and item.state == "waiting" for item in link.questions())
-    jobs = sum(item.server == server and not item.state.is_final for item in link.jobs())
-    clients = connected((item for item in link.view().clients if item.server == server), time.time())
-    counts = (("waiting question", questions), ("running job", jobs), ("connected client", clients))
+    question_count = sum(item.server == server and item.state == "waiting" for item in link.questions())
+    job_count = sum(item.server == server and not item.state.is_final for item in link.jobs())
+    clients = (client for client in link.view().clients if client.server == server)
+    client_count = connected(clients, time.time())
+    counts = (
+        ("waiting question", question_count),
+        ("running job", job_count),
+        ("connected client", client_count),
+    )
     return [f"{number} {noun}{'s' * (number > 1)}" for noun, number in counts if number]
