@@ -98,11 +98,11 @@ async def test_a_refusal_names_the_key_that_gives_a_token() -> None:
             await until(partial(lambda hint: hint in stage.shown(), told), pilot)
         cannot = "Cannot send 'elicitation/create': this transport context has no back-channel."
         await view.show(outcome(None, {"code": -32600, "message": cannot}), {})
-        await until(lambda: "speaks an older revision" in stage.shown(), pilot)
+        await until(lambda: "selects an older revision" in stage.shown(), pilot)
         words = "Elicitation: server-initiated requests are unavailable on 2026-07-28 connections"
         failed = {"isError": True, "content": [{"type": "text", "text": words}]}
         await view.show(outcome(failed), {})
-        await until(lambda: "the tool reports" in stage.shown() and "speaks an older" in stage.shown(), pilot)
+        await until(lambda: "the tool reports" in stage.shown() and "selects an old" in stage.shown(), pilot)
         await view.show(outcome(None, {"code": -32602, "message": "unknown"}), {})
         await until(lambda: "unknown" in stage.shown(), pilot)
         assert "token" not in stage.shown()

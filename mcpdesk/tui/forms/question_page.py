@@ -262,8 +262,9 @@ class QuestionPage(VerticalScroll, can_focus=False):
     @property
     def would_choose(self) -> bool:
         """True if the highlighted option is not selected yet, on a page with a single choice."""
-        is_option = self._is_cursor_shown and self.cursor < self._option_count and not self.draft.page.multi_select
-        return is_option and self.cursor not in self.draft.selected_indexes
+        if self.draft.page.multi_select or not self._is_cursor_shown:
+            return False
+        return self.cursor < self._option_count and self.cursor not in self.draft.selected_indexes
 
     def leave_words(self) -> None:
         """Move the focus from the free answer to the options. Without options, remove the focus.

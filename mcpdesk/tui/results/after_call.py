@@ -22,10 +22,11 @@ from mcpdesk.tui.render.safe_text import clean
 MAX_LOG_LINES = 50
 """Maximum number of log lines that are shown. These are the newest lines."""
 MAX_COMPARED_BYTES = 1 << 20
-"""An answer with more bytes than this is not compared."""
+"""Maximum size in bytes of an outcome that is compared."""
 MAX_DIFFERENCE_LINES = 200
 """Maximum number of lines of a difference."""
-_STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
+_DIFFERENCE_STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
+"""First character of a line of a difference -> style."""
 _ERROR_LEVELS = frozenset({"error", "critical", "alert", "emergency"})
 
 
@@ -41,15 +42,13 @@ def failure_code(line: LogLine) -> tuple[int, str]:
     If the code is not found, return the last row and an empty text.
     """
     file, _, number = line.where.rpartition(":")
-    marker, line_number_pattern = (
-        f'File "{file}", line {number},',
-        re.compile(rf"❱ +{re.escape(number)}\b(.*)"),
-    )
+    python_location = f'File "{file}", line {number},'
+    rich_code = re.compile(rf"❱ +{re.escape(number)}\b(.*)")
     rows = mask_text(line.text).split("\n")
     for row_index in reversed(range(len(rows))):
-        if marker in rows[row_index] and row_index + 1 < len(rows):
+        if python_location in rows[row_index] and row_index + 1 < len(rows):
             return row_index + 1, rows[row_index + 1].strip()
-        if (match := line_number_pattern.search(rows[row_index])) is not None:
+        if (match := rich_code.search(rows[row_index])) is not None:
             return row_index, match[1].replace("│", "").strip()
     return len(rows) - 1, ""
 
@@ -78,24 +77,25 @@ def log_blocks(log_lines: Sequence[LogLine]) -> Iterator[LogBlock]:
         key = line.level, line.text
         if counts[key] > 1 and last_positions[key] != position:
             continue
-        count = f" ×{counts[key]}" if counts[key] > 1 else ""
+        count_note = f" ×{counts[key]}" if counts[key] > 1 else ""
         style = "$text-error" if line.level in _ERROR_LEVELS else ""
-        first, *rest = (row.rstrip() for row in clean(mask_text(line.text)).split("\n"))
-        is_long = bool(rest)
-        separator = "\n" if is_long else " "  # keep the lines of a traceback aligned
-        body = "\n".join(rest)
-        if not first.startswith(" "):
-            body = dedent(body)  # the library rich indents these rows by the width of its own columns
-        text = (f"{first}\n{body}" if is_long else first, style)
-        content = Content.assemble((f"{line.level}{count}{separator}", "$text-muted"), text)
-        yield LogBlock(content, line, "lines" if is_long else "")
+        first_row, *other_rows = (row.rstrip() for row in clean(mask_text(line.text)).split("\n"))
+        has_several_rows = bool(other_rows)
+        separator = "\n" if has_several_rows else " "  # keep the rows of a traceback aligned
+        other_text = "\n".join(other_rows)
+        if not first_row.startswith(" "):
+            # The library rich indents these rows by the width of its own columns.
+            other_text = dedent(other_text)
+        text = f"{first_row}\n{other_text}" if has_several_rows else first_row
+        level = (f"{line.level}{count_note}{separator}", "$text-muted")
+        yield LogBlock(Content.assemble(level, (text, style)), line, "lines" if has_several_rows else "")
 
 
 def call_log_widgets(log_lines: Sequence[LogLine]) -> Iterator[Widget]:
     """Yield the log of a call below a heading with the location of the failure."""
     if log_lines:
-        failed_at_line = failure_line(log_lines)
-        hint = f" · {failed_at_line.where} · g c opens it" if failed_at_line is not None else ""
+        error_line = failure_line(log_lines)
+        hint = f" · {error_line.where} · g c opens it" if error_line is not None else ""
         yield Static(Content(f"log of this call{hint}"), classes="role")
         yield from log_blocks(log_lines)
 
@@ -108,7 +108,8 @@ def differences(previous: CallOutcome | None, current: CallOutcome) -> Iterator[
         return
     if previous.cancelled or current.cancelled:
         return
-    (*old_texts, old_rest), (*new_texts, new_rest) = _parts(previous), _parts(current)
+    *old_texts, old_rest = _compared_parts(previous)
+    *new_texts, new_rest = _compared_parts(current)
     if old_rest != new_rest and _has_failed(previous) == _has_failed(current):
         old_texts, new_texts = [*old_texts, old_rest], [*new_texts, new_rest]
     if old_texts == new_texts:
@@ -117,16 +118,15 @@ def differences(previous: CallOutcome | None, current: CallOutcome) -> Iterator[
     old, new = (("\n".join(texts)).split("\n") for texts in (old_texts, new_texts))
     yield Static(Content("changed since the call before"), classes="role")
     changes = list(islice(unified_diff(old, new, n=1, lineterm=""), 2, MAX_DIFFERENCE_LINES + 2))
-    yield Static(
-        Content("\n").join(Content.styled(clean(line), _STYLES.get(line[:1], "")) for line in changes)
-    )
+    styled_lines = (Content.styled(clean(line), _DIFFERENCE_STYLES.get(line[:1], "")) for line in changes)
+    yield Static(Content("\n").join(styled_lines))
 
 
 def _has_failed(outcome: CallOutcome) -> bool:
     return outcome.result is None or outcome.result.get("isError") is True
 
 
-def _parts(outcome: CallOutcome) -> Iterator[str]:
+def _compared_parts(outcome: CallOutcome) -> Iterator[str]:
     """Yield the parts to compare: first each text of the result, then the rest of the result or the error as
     JSON.
     """

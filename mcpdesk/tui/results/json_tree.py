@@ -34,7 +34,7 @@ MIN_TEXT_WIDTH = 20
 """Minimum width in cells to which the lines of an unfolded string are wrapped, even in a narrow tree."""
 
 MAX_LOW_ROWS = 6
-"""A tree of at most this height in rows skips its first rows, which are the least informative ones."""
+"""Maximum height in rows of a low tree. It skips its first rows, which are the least informative ones."""
 LONG_TEXT_LENGTH = 65_536
 """Minimum length in characters for which the number of lines of a string is cached."""
 
@@ -71,7 +71,7 @@ class OutlineRow:
 class Outline:
     """Rows of a value, the root first. `marks` are messages at paths, such as schema violations.
 
-    At first, as many levels are unfolded as fit into `room` lines. Values under the keys in `folded` stay
+    Initially, as many levels are unfolded as fit into `room` rows. Values under the keys in `folded` stay
     folded. The lines of a string are at most `text_width` cells wide.
     """
 
@@ -85,8 +85,8 @@ class Outline:
     ) -> None:
         self.value = value
         self._text_width = text_width
-        self._room = room
-        self._folded = folded
+        self._max_initial_rows = room
+        self._folded_keys = folded
         self.marks = dict(marks or {})
         self._paths_above_marks = {path[:end] for path in self.marks for end in range(len(path))}
         self._child_limits: dict[Path, int] = {}
@@ -115,7 +115,7 @@ class Outline:
                 del self._child_limits[row.path]
         root = self.rows[0]
         self.rows = [root, *(self._children(root, 0) if self.is_open(root) else ())]
-        self._open_texts_up_to(self._room)
+        self._open_texts_up_to(self._max_initial_rows)
 
     def has_mark_below(self, row: OutlineRow) -> bool:
         """Return True if a value below the row, at any depth, has a message."""
@@ -197,6 +197,7 @@ class Outline:
         return list(islice(hits, limit)) if needle else []
 
     def _children(self, row: OutlineRow, start: int) -> list[OutlineRow]:
+        """Return the rows below an unfolded row, from the child with the index `start` on."""
         end, rows = self._child_limits[row.path], []
         for key, value in islice(_items(row.value, self._width_below(row)), start, end):
             if isinstance(row.value, str):
@@ -207,13 +208,12 @@ class Outline:
             if self.is_open(child):
                 rows += self._children(child, 0)
         remaining_count = self._count_children(row) - end
-        return (
-            [*rows, OutlineRow(RowKind.MORE, row.path, row.depth + 1, remaining_count)]
-            if remaining_count > 0
-            else rows
-        )
+        if remaining_count > 0:
+            rows.append(OutlineRow(RowKind.MORE, row.path, row.depth + 1, remaining_count))
+        return rows
 
     def _end(self, index: int) -> int:
+        """Return the index after the last row below a row."""
         depth = self.rows[index].depth
         later_indexes = range(index + 1, len(self.rows))
         return next(
@@ -222,6 +222,7 @@ class Outline:
         )
 
     def _child(self, index: int, position: int) -> int:
+        """Return the index of the row of a child, by its position in the parent. Lay out slices up to it."""
         depth = self.rows[index].depth + 1
         while True:
             child_indexes = [
@@ -233,32 +234,32 @@ class Outline:
                 return child_indexes[position]
             self._add_slice(child_indexes[-1])
 
-    def _open_up_to(self, room: int) -> None:
-        """Unfold level after level while all rows fit into `room` lines."""
+    def _open_up_to(self, max_rows: int) -> None:
+        """Unfold level after level, while there are at most `max_rows` rows."""
         if _is_container(self.value):
             self.open(0)
         for depth in range(1, 20):
             level_indexes = [
                 index
                 for index, row in enumerate(self.rows)
-                if row.depth == depth and _is_container(row.value) and row.key not in self._folded
+                if row.depth == depth and _is_container(row.value) and row.key not in self._folded_keys
             ]
             new_rows = sum(min(self._count_children(self.rows[index]), SLICE_ROWS) for index in level_indexes)
-            if not level_indexes or len(self.rows) + new_rows > room:
+            if not level_indexes or len(self.rows) + new_rows > max_rows:
                 return
             for index in reversed(level_indexes):
                 self.open(index)
 
-    def _open_texts_up_to(self, room: int) -> None:
-        """Unfold strings of several lines, from the first row, while all rows fit into `room` lines."""
-        folded_below = inf
+    def _open_texts_up_to(self, max_rows: int) -> None:
+        """Unfold strings of several lines, from the first row, while there are at most `max_rows` rows."""
+        folded_depth = inf  # depth of the row with a key in `_folded_keys` that contains the current row
         text_indexes = []
         for index, row in enumerate(self.rows):
-            if row.depth <= folded_below:
-                folded_below = row.depth if row.key in self._folded else inf
-            if isinstance(row.value, str) and row.kind is RowKind.VALUE and row.depth < folded_below:
+            if row.depth <= folded_depth:
+                folded_depth = row.depth if row.key in self._folded_keys else inf
+            if isinstance(row.value, str) and row.kind is RowKind.VALUE and row.depth < folded_depth:
                 text_indexes.append(index)
-        remaining_rows = room - len(self.rows)
+        remaining_rows = max_rows - len(self.rows)
         fitting_indexes = []
         for index in text_indexes:
             if 0 < (new_rows := self._count_children(self.rows[index])) <= remaining_rows:
@@ -284,11 +285,9 @@ class Outline:
         width = self._width_below(row)
         if len(value) <= width - len(str(row.key or "")) and "\n" not in value:
             return 0
-        return (
-            len(text_lines(value, width))
-            if len(value) < LONG_TEXT_LENGTH
-            else _count_long_text_lines(value, width)
-        )
+        if len(value) < LONG_TEXT_LENGTH:
+            return len(text_lines(value, width))
+        return _count_long_text_lines(value, width)
 
 
 @lru_cache(maxsize=4)  # each drawn row needs the counts of the same few long strings
@@ -356,7 +355,7 @@ def _matches(path: Path, value: Any, needle: str) -> bool:
     return needle in (value if isinstance(value, str) else compact(value)).casefold()
 
 
-_FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
+_FOLDED_GLYPH, _UNFOLDED_GLYPH, _LEAF_GLYPH = "▸ ", "▾ ", "  "
 _INDENT_WIDTH = 6
 """Cells without text: the glyph of a row, and quotes, colon and space after its key."""
 
@@ -377,17 +376,18 @@ class JsonTree(TypedQuery, LineList):
     def __init__(self, value: Any = None, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._outline = Outline(value)
-        self._hidden = self._hidden_rows()
+        self._hidden_row_count = self._count_hidden_rows()
         self._hits: list[Path] = []
-        self._hit = -1
-        self._begin = 0
+        self._hit_index = -1
+        self._low_start_row = 0
         """First row that a low tree shows."""
-        self._has_skipped = False
+        self._is_start_skipped = False
+        """True if the rows above `_low_start_row` were scrolled out of view."""
 
     @property
     def row_count(self) -> int:
         """Number of visible rows. The root is hidden if it is a container without a mark."""
-        return len(self._outline.rows) - self._hidden
+        return len(self._outline.rows) - self._hidden_row_count
 
     @property
     def selected(self) -> Path:
@@ -407,9 +407,9 @@ class JsonTree(TypedQuery, LineList):
         the row `begin` if not all rows fit.
         """
         self._outline = Outline(value, marks, folded=folded, text_width=self._text_width)
-        self._hidden = self._hidden_rows()
+        self._hidden_row_count = self._count_hidden_rows()
         self.query_text, self.is_typing, self._hits = "", False, []
-        self.cursor, self._begin, self._has_skipped = 0, begin, False
+        self.cursor, self._low_start_row, self._is_start_skipped = 0, begin, False
         self.scroll_home(animate=False, immediate=True)
         self.rows_changed()
         self._skip_first_rows()
@@ -417,12 +417,12 @@ class JsonTree(TypedQuery, LineList):
     def _skip_first_rows(self) -> None:
         """Scroll the first rows out of view if the tree is low. Scroll back if it becomes higher.
 
-        Do neither after the person has moved the cursor.
+        Do nothing after the person has moved the cursor.
         """
         is_low = 0 < self.size.height <= min(MAX_LOW_ROWS, self.row_count - 1)
-        old_row, new_row = (0, self._begin) if is_low else (self._begin, 0)
-        if self._begin and is_low != self._has_skipped and self.cursor == old_row:
-            self.cursor, self._has_skipped = new_row, is_low
+        old_row, new_row = (0, self._low_start_row) if is_low else (self._low_start_row, 0)
+        if self._low_start_row and is_low != self._is_start_skipped and self.cursor == old_row:
+            self.cursor, self._is_start_skipped = new_row, is_low
             self.scroll_to(y=new_row, animate=False, force=True, immediate=True)
 
     @property
@@ -440,7 +440,7 @@ class JsonTree(TypedQuery, LineList):
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
         row = self._row(index)
-        yield "  " * (row.depth - self._hidden), ""
+        yield "  " * (row.depth - self._hidden_row_count), ""
         if row.kind is RowKind.MORE:
             yield f"  … {row.value:,} more", "lines--muted"
         elif row.kind is RowKind.TEXT:
@@ -449,7 +449,7 @@ class JsonTree(TypedQuery, LineList):
             yield from self._value_spans(row, width)
 
     def choose_row(self, index: int) -> None:
-        self._outline.toggle(index + self._hidden)
+        self._outline.toggle(index + self._hidden_row_count)
         self.rows_changed()
 
     def action_cursor(self, by: int) -> None:
@@ -474,12 +474,12 @@ class JsonTree(TypedQuery, LineList):
         if self.row_count and self._outline.is_open(self._row(self.cursor)):
             self.choose_row(self.cursor)
         elif self.row_count:
-            self.cursor = self._outline.parent(self.cursor + self._hidden) - self._hidden
+            self.cursor = self._outline.parent(self.cursor + self._hidden_row_count) - self._hidden_row_count
 
     def action_unfold_all(self) -> None:
         """Unfold everything below the row, up to a limit."""
         if self.row_count:
-            self._outline.open_below(self.cursor + self._hidden)
+            self._outline.open_below(self.cursor + self._hidden_row_count)
             self.rows_changed()
 
     def action_fold_all(self) -> None:
@@ -514,8 +514,8 @@ class JsonTree(TypedQuery, LineList):
     def action_next_hit(self, by: int = 1) -> None:
         """Go to the next or previous hit."""
         if self._hits:
-            self._hit = (self._hit + by) % len(self._hits)
-            self.reveal(self._hits[self._hit])
+            self._hit_index = (self._hit_index + by) % len(self._hits)
+            self.reveal(self._hits[self._hit_index])
 
     def on_blur(self) -> None:
         self.is_typing = False
@@ -528,39 +528,33 @@ class JsonTree(TypedQuery, LineList):
             return self._search_line()
         mark = self._outline.marks.get(self.selected) if is_last else None
         if mark is not None and self.has_focus:
-            return self._bar(one_line(f"✗ {path_text(self.selected)}: {mark}", self.size.width), "lines--bad")
+            message = one_line(f"✗ {path_text(self.selected)}: {mark}", self.size.width)
+            return self._draw_bar(message, "lines--bad")
         return super().render_line(y)
 
     def _value_spans(self, row: OutlineRow, width: int) -> Iterable[Span]:
         is_open = self._outline.is_open(row)
-        yield (_UNFOLDED if is_open else _FOLDED if self._outline.can_open(row) else _LEAF), "lines--muted"
+        closed_glyph = _FOLDED_GLYPH if self._outline.can_open(row) else _LEAF_GLYPH
+        yield _UNFOLDED_GLYPH if is_open else closed_glyph, "lines--muted"
         if row.key is not None:
             key = one_line(row.key) if isinstance(row.key, str) else str(row.key)
-            yield (
-                key,
-                (
-                    "lines--hit"
-                    if self._is_hit(row)
-                    else "lines--key"
-                    if isinstance(row.key, str)
-                    else "lines--muted"
-                ),
-            )
+            key_style = "lines--key" if isinstance(row.key, str) else "lines--muted"
+            yield key, "lines--hit" if self._is_hit(row) else key_style
             yield ": ", "lines--muted"
         mark = self._outline.marks.get(row.path)
-        room = max(12, width // 2) if mark else width
-        yield from _value_summary(row.value, is_open, room)
+        summary_length = max(12, width // 2) if mark else width
+        yield from _value_summary(row.value, is_open, summary_length)
         if mark is not None:
             yield f"  ✗ {one_line(mark)}", "lines--bad"
         elif self._outline.has_mark_below(row):
             yield "  ✗", "lines--bad"
 
     def _search_line(self) -> Strip:
-        status = f"{self._hit + 1} of {len(self._hits)}" if self._hits else "nothing found"
+        status = f"{self._hit_index + 1} of {len(self._hits)}" if self._hits else "nothing found"
         hit_text = status if self.query_text else ""
-        return self._bar(f"{one_line(self.query_line)}  {hit_text}", "lines--head")
+        return self._draw_bar(f"{one_line(self.query_line)}  {hit_text}", "lines--head")
 
-    def _bar(self, text: str, component: str) -> Strip:
+    def _draw_bar(self, text: str, component: str) -> Strip:
         style = self.rich_style + self.get_component_rich_style(component, partial=True)
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
@@ -573,42 +567,41 @@ class JsonTree(TypedQuery, LineList):
     def query_changed(self) -> None:
         """Search for the typed text."""
         self._hits = self._outline.find(self.query_text)
-        self._hit = -1
+        self._hit_index = -1
         self.rows_changed()
         self.action_next_hit()
 
     def reveal(self, path: Path) -> None:
         """Unfold the parents of a path, and go to its value."""
-        index = self._outline.reveal(path) - self._hidden
+        index = self._outline.reveal(path) - self._hidden_row_count
         self.rows_changed()
         self.cursor = index
         self._show_cursor()
 
     def _is_hit(self, row: OutlineRow) -> bool:
-        return bool(self._hits) and self._hits[self._hit] == row.path
+        return bool(self._hits) and self._hits[self._hit_index] == row.path
 
     def _row(self, index: int) -> OutlineRow:
-        return self._outline.rows[index + self._hidden]
+        return self._outline.rows[index + self._hidden_row_count]
 
-    def _hidden_rows(self) -> int:
+    def _count_hidden_rows(self) -> int:
         outline = self._outline
         return int(
             len(outline.rows) > 1 and isinstance(outline.value, dict | list) and () not in outline.marks
         )
 
 
-def _value_summary(value: Any, is_open: bool, room: int) -> Iterator[Span]:
+def _value_summary(value: Any, is_open: bool, max_length: int) -> Iterator[Span]:
+    """Yield a scalar, or the size of a container and, if it is folded, the beginning of its value."""
     if isinstance(value, str):
         if is_open:
             line_count = value.count("\n") + (not value.endswith("\n"))
             yield counted(line_count, "line") if line_count > 1 else "text", "lines--muted"
         else:
-            yield one_line(preview(value, room)), "lines--text"
+            yield one_line(preview(value, max_length)), "lines--text"
     elif isinstance(value, dict | list):
-        yield (
-            (_size(value) if is_open or not value else f"{_size(value)}  {one_line(preview(value, room))}"),
-            "lines--muted",
-        )
+        contents = "" if is_open or not value else f"  {one_line(preview(value, max_length))}"
+        yield f"{_size(value)}{contents}", "lines--muted"
     elif value is None or isinstance(value, bool):
         yield compact(value), "lines--word"
     else:

@@ -123,11 +123,11 @@ class LineLayout:
     def column_of(self, offset: int) -> int:
         """Return the column of an offset in its row."""
         row = self.row_of(offset)
-        start, column = self._starts[row], 0
+        start, start_column = self._starts[row], 0
         if (pieces := self._pieces.get(row)) is not None:
             index = bisect_right(pieces.starts, offset) - 1
-            start, column = pieces.starts[index], pieces.columns[index]
-        return column + self._width(start, offset)
+            start, start_column = pieces.starts[index], pieces.columns[index]
+        return start_column + self._width(start, offset)
 
     def offset_of(self, row: int, column: int = 0) -> int:
         """Return the offset of a column of a row that is laid out."""

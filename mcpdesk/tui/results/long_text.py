@@ -33,7 +33,7 @@ BLOCK_LENGTH = 1 << 16
 """Size in characters of a block. If its lines are short and ASCII, they are laid out in one step."""
 LAYOUT_STEP_S = 0.05
 """Seconds of layout before the first rows are drawn, and in each later step."""
-PAUSE_S = 0.05
+LAYOUT_PAUSE_S = 0.05
 """Seconds between two steps, in which keys are handled and the screen is drawn."""
 
 
@@ -60,42 +60,34 @@ class TextLayout:
 
     def grow(self, seconds: float = 1e9, offset: int | None = None) -> None:
         """Continue the layout for some time, or up to an offset."""
-        text, width, start, row_total, breaks_words = (
-            self.text,
-            self.width,
-            self._next_start,
-            self.row_count,
-            self._breaks_words,
-        )
+        text, width, breaks_words = self.text, self.width, self._breaks_words
+        start, row_total = self._next_start, self.row_count
         deadline = time.perf_counter() + seconds
         while not self.is_complete and (offset is None or start <= offset):
             if not len(self._starts) % 256 and time.perf_counter() > deadline:
                 break
-            if line_lengths := self._plain_lines(start):
-                heights = [-(-size // width) or 1 for size in line_lengths]
-                self._starts.extend(list(accumulate((size + 1 for size in line_lengths), initial=start))[:-1])
+            if line_lengths := self._plain_line_lengths(start):
+                heights = [-(-length // width) or 1 for length in line_lengths]
+                starts = accumulate((length + 1 for length in line_lengths), initial=start)
+                self._starts.extend(list(starts)[:-1])
                 self._row_counts.extend(list(accumulate(heights, initial=row_total))[1:])
                 row_total, start = self._row_counts[-1], start + sum(line_lengths) + len(line_lengths)
                 if time.perf_counter() > deadline:
                     break
                 continue
             end, next_start = _segment(text, start)
-            size = end - start
-            if (
-                (breaks_words or size <= width)
-                and (piece := text[start:end]).isascii()
-                and piece.isprintable()
-            ):
-                row_total += -(-size // width) or 1
+            length, segment = end - start, text[start:end]
+            if (breaks_words or length <= width) and segment.isascii() and segment.isprintable():
+                row_total += -(-length // width) or 1
             else:
-                row_total += len(_rows(text[start:end], width, breaks_words))
+                row_total += len(_rows(segment, width, breaks_words))
             self._starts.append(start)
             self._row_counts.append(row_total)
             start = next_start
             self.is_complete = start > len(text)
         self._next_start = start
 
-    def _plain_lines(self, start: int) -> list[int]:
+    def _plain_line_lengths(self, start: int) -> list[int]:
         """Return the line lengths of the next block, or an empty list if a line must be laid out
         separately.
         """
@@ -104,11 +96,8 @@ class TextLayout:
         if not block.isascii() or not block.replace("\n", "").isprintable():
             return []
         lengths = list(map(len, block.split("\n")))[:-1]
-        return (
-            lengths
-            if max(lengths, default=0) <= (MAX_SEGMENT_LENGTH if self._breaks_words else self.width)
-            else []
-        )
+        max_length = MAX_SEGMENT_LENGTH if self._breaks_words else self.width
+        return lengths if max(lengths, default=0) <= max_length else []
 
     def row(self, index: int) -> str:
         """Return the text of a row that is laid out."""
@@ -241,17 +230,18 @@ class LongText(Widget):
         self.text = text
         self._layout: TextLayout | LineLayout = TextLayout(text, 0)
         self._lower_case_text: str | None = None
-        self._words = ""
+        self._query = ""
+        """Text, in lower case, whose occurrences are highlighted."""
         self._current_hit = -1
         """Offset of the current hit, or -1 if there is none."""
         self._timer: Timer | None = None
         self._reported_width = 0
         """Width for which the numbers of the columns are shown."""
-        self._top = (-1, -1)
+        self._top_position = (-1, -1)
         """Pair: the offset of the text that stays at the top when the width or the wrapping changes, and its
         row. (-1, -1) before the first change."""
         self._is_returning = False
-        """True until the parent has scrolled back to the offset in `_top`."""
+        """True until the parent has scrolled back to the offset in `_top_position`."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of rows laid out so far. The rest of a long text is added by a timer."""
@@ -259,7 +249,7 @@ class LongText(Widget):
             self._keep_top()
             self._lay_out(width)
         if not self._layout.is_complete and self._timer is None:
-            self._timer = self.set_timer(PAUSE_S, self._grow)
+            self._timer = self.set_timer(LAYOUT_PAUSE_S, self._grow)
         return max(1, self._layout.row_count)
 
     @property
@@ -273,8 +263,8 @@ class LongText(Widget):
         self._layout = TextLayout(self.text, width) if is_wrapped else LineLayout(self.text)
         self._layout.grow(LAYOUT_STEP_S)
         if self._is_returning:
-            # Without rows below, `_top` could not be at the top.
-            self._layout.grow(offset=self._top[0] + BLOCK_LENGTH)
+            # Without rows below, `_top_position` could not be at the top.
+            self._layout.grow(offset=self._top_position[0] + BLOCK_LENGTH)
 
     def change_wrapping(self) -> int:
         """Lay out the text again, because the parent wraps lines now, or no longer.
@@ -286,13 +276,13 @@ class LongText(Widget):
         is_within_line = self._is_returning and self._is_within_line()
         self._lay_out(self.size.width)
         self.refresh(layout=True)
-        return self.column_of(self._top[0]) if is_within_line else 0
+        return self.column_of(self._top_position[0]) if is_within_line else 0
 
     def _is_within_line(self) -> bool:
         """Return True if all rows in the parent belong to the line of its first row."""
         if not isinstance(self.parent, Widget):
             return False
-        offset, row = self._top
+        offset, row = self._top_position
         last_row = min(row + self.parent.size.height, self._layout.row_count) - 1
         return self.text.find("\n", offset, self._layout.offset_of(last_row)) < 0
 
@@ -313,18 +303,18 @@ class LongText(Widget):
         if not 0 <= row < self._layout.row_count or (row, first_column) == (0, 0):
             return
         if isinstance(self._layout, LineLayout) and first_column:
-            self._top = self._layout.offset_of(row, first_column), row
-        elif row != self._top[1]:
-            self._top = self._layout.offset_of(row), row
+            self._top_position = self._layout.offset_of(row, first_column), row
+        elif row != self._top_position[1]:
+            self._top_position = self._layout.offset_of(row), row
         self._is_returning = True
         self.call_after_refresh(self._return_to_top)
 
     def _return_to_top(self) -> None:
         self._is_returning = False
         if isinstance(self.parent, Widget):
-            offset, _ = self._top
+            offset, _ = self._top_position
             row = self._layout.row_of(offset)
-            self._top = offset, row
+            self._top_position = offset, row
             y = self.virtual_region.y + row
             self.parent.scroll_to(y=y, animate=False, force=True, immediate=True)
 
@@ -364,25 +354,25 @@ class LongText(Widget):
         rows = range(max(0, first), min(last + 1, layout.row_count))
         return max(map(layout.row_width, rows), default=0)
 
-    def find(self, words: str, start: int, *, forward: bool = True) -> int:
-        """Return the next offset of `words`, ignoring case, or -1 if there is none.
+    def find(self, query: str, start: int, *, forward: bool = True) -> int:
+        """Return the next offset of `query`, ignoring case, or -1 if there is none.
 
         The search goes forwards or backwards from `start`.
         """
-        words = words.lower()
-        if not words:
+        query = query.lower()
+        if not query:
             return -1
-        return (
-            self._searched_text.find(words, start) if forward else self._searched_text.rfind(words, 0, start)
-        )
+        if forward:
+            return self._searched_text.find(query, start)
+        return self._searched_text.rfind(query, 0, start)
 
-    def count(self, words: str, end: int | None = None) -> int:
-        """Return the number of occurrences of `words`, up to an offset."""
-        return self._searched_text.count(words.lower(), 0, end) if words else 0
+    def count(self, query: str, end: int | None = None) -> int:
+        """Return the number of occurrences of `query`, up to an offset."""
+        return self._searched_text.count(query.lower(), 0, end) if query else 0
 
-    def mark(self, words: str, current_hit: int = -1) -> None:
-        """Highlight all occurrences of `words`, and more strongly the row with the offset `current_hit`."""
-        self._words, self._current_hit = words.lower(), current_hit
+    def mark(self, query: str, current_hit: int = -1) -> None:
+        """Highlight all occurrences of `query`, and more strongly the row with the offset `current_hit`."""
+        self._query, self._current_hit = query.lower(), current_hit
         self.refresh()
 
     @property
@@ -398,7 +388,7 @@ class LongText(Widget):
         width, base_style = self.size.width, self.rich_style
         first_column = 0 if self._sideways is None else self._sideways.first_column
         window = self._window(y, first_column, first_column + width)
-        text, left = window.text, first_column - window.column
+        text, skipped_width = window.text, first_column - window.column
         strip = Strip(list(self._segments(window, y)), None)
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(y)) is not None:
@@ -411,19 +401,19 @@ class LongText(Widget):
             parts[1:2] = [Strip(Segment.apply_style(part, post_style=selection_style)) for part in parts[1:2]]
             strip = Strip.join(parts)
         character = window.character
-        if left:
+        if skipped_width:
             character += len(text)
-            if left < strip.cell_length:
-                character -= len(split_text(text, left)[1])
-        if left or strip.cell_length > width:
-            strip = Strip(visible_part(strip, left, width))
+            if skipped_width < strip.cell_length:
+                character -= len(split_text(text, skipped_width)[1])
+        if skipped_width or strip.cell_length > width:
+            strip = Strip(visible_part(strip, skipped_width, width))
         return strip.adjust_cell_length(width, base_style).apply_offsets(character, y)
 
     def _window(self, y: int, start: int, end: int) -> Window:
         """Return the part of a row that contains the columns from `start` to `end`, and hits at its edges."""
         if not isinstance(self._layout, LineLayout):
             return Window(self._layout.row(y).rstrip(), 0, 0)
-        margin = 2 * len(self._words)
+        margin = 2 * len(self._query)
         return self._layout.window(y, start - margin, end + margin)
 
     def _segments(self, window: Window, y: int) -> Iterator[Segment]:
@@ -431,16 +421,16 @@ class LongText(Widget):
         hits, and a line that is not wrapped only at the current hit.
         """
         text, base_style, position = window.text, self.rich_style, 0
-        searched_text = text.lower() if self._words else ""
+        searched_text = text.lower() if self._query else ""
         has_current_hit = self._current_hit >= 0 and self._layout.row_of(self._current_hit) == y
         current_column = self.column_of(self._current_hit) if has_current_hit else 0
         here_style, other_style = (
             base_style + self.get_component_rich_style(name, partial=True)
             for name in ("long-text--here", "long-text--hit")
         )
-        while self._words and (start := searched_text.find(self._words, position)) >= 0:
+        while self._query and (start := searched_text.find(self._query, position)) >= 0:
             yield Segment(text[position:start], base_style)
-            position = start + len(self._words)
+            position = start + len(self._query)
             is_current = has_current_hit and (
                 isinstance(self._layout, TextLayout)
                 or window.column + cell_len(text[:start]) == current_column

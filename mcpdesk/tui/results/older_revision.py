@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 OLDER_REVISION = LATEST_HANDSHAKE.name
 """Newest revision that lets servers send requests."""
-_HINT = 'Space, then "revision", speaks an older revision with this server. It can then ask during a call.'
-TIMEOUT_S = 30.0
+_HINT = 'Space, then "revision", selects an older revision for this server. It can then ask during a call.'
+RECONNECT_TIMEOUT_S = 30.0
 """Timeout in seconds for a server to be ready in another revision."""
 _CHECK_PERIOD_S = 0.05
 
@@ -68,7 +68,7 @@ async def reconnect_in_older_revision(link: Link, server: str) -> bool:
         return True
     link.reconnect_with_revision(server, OLDER_REVISION)
     try:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(RECONNECT_TIMEOUT_S):
             while (upstream := _upstream(link, server)) is not None and upstream.state != "failed":
                 if upstream.state == "ready" and upstream.revision != LATEST.name:
                     return True

@@ -179,6 +179,7 @@ class OutputView(SidewaysText, WithFirstResize, ScrollView, can_focus=True):
         end.
         """
         lines, top = self._lines(), min(self.scroll_offset.y, len(self._rows) - 1)
+        # The first row may continue a line whose other rows were removed.
         line_count = sum(
             start == 0 or row_index == 0 for row_index, (_, start, _) in enumerate(self._rows[: top + 1])
         )
@@ -269,10 +270,7 @@ def row_bounds(text: str, width: int) -> Iterator[tuple[int, int]]:
 
 def _legible_style(style: Style) -> Style:
     """Return a style without blinking, hiding and links, with black and white readable on any background."""
-    color, background = (
-        part_colour if part_colour and not part_colour.is_default else None
-        for part_colour in (style.color, style.bgcolor)
-    )
+    color, background = _explicit_colour(style.color), _explicit_colour(style.bgcolor)
     if background is None and color is not None and color.number in (_BLACK, *_WHITES):
         color = Color.from_ansi(_GREY) if color.number == _BLACK else None
     return Style(
@@ -285,3 +283,8 @@ def _legible_style(style: Style) -> Style:
         reverse=style.reverse or None,
         strike=style.strike or None,
     )
+
+
+def _explicit_colour(colour: Color | None) -> Color | None:
+    """Return a colour, or None if it is the default colour of the terminal."""
+    return None if colour is None or colour.is_default else colour

@@ -30,7 +30,8 @@ _MEASURED_ROWS = 500
 """Number of rows, from the first, whose cells determine the widths of the columns."""
 _MAX_COLUMN_WIDTH = 40
 """Maximum width of a column in terminal cells."""
-_GAP = 2
+_COLUMN_GAP = 2
+"""Cells between two columns."""
 
 
 class RecordTable(TypedQuery, LineList):
@@ -49,14 +50,15 @@ class RecordTable(TypedQuery, LineList):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.records: Records | None = None
-        self._order: list[int] = []
-        """Indexes of the shown records."""
+        self._shown_rows: list[int] = []
+        """Indexes of the shown records, in the order on the screen."""
         self._widths: list[int] = []
-        self._column = 0
-        """Selected column."""
+        """Width of each column in cells."""
+        self._selected_column = 0
+        """Index of the selected column."""
         self._first_column = 0
-        """Leftmost visible column."""
-        self._sort_column: tuple[str, bool] | None = None
+        """Index of the leftmost visible column."""
+        self._sorting: tuple[str, bool] | None = None
         """Name of the sort column, and True if the largest value comes first."""
         self._texts: dict[int, str] = {}
         """Index of a record -> its text for the filter, cached."""
@@ -66,11 +68,11 @@ class RecordTable(TypedQuery, LineList):
         old_columns = () if self.records is None else self.records.columns
         self.records, self._texts = records, {}
         if records is None:
-            self._order, self._widths = [], []
+            self._shown_rows, self._widths = [], []
         else:
             if records.columns != old_columns:
-                self._column = self._first_column = self.cursor = 0
-                self._sort_column, self.query_text, self.is_typing = None, "", False
+                self._selected_column = self._first_column = self.cursor = 0
+                self._sorting, self.query_text, self.is_typing = None, "", False
             self._widths = [self._width_of(records, name) for name in records.columns]
             self._filter_and_sort()
         self.rows_changed()
@@ -84,7 +86,7 @@ class RecordTable(TypedQuery, LineList):
 
     @property
     def row_count(self) -> int:
-        return len(self._order)
+        return len(self._shown_rows)
 
     @property
     def fixed_lines(self) -> int:
@@ -98,7 +100,7 @@ class RecordTable(TypedQuery, LineList):
         if y == self.size.height - 1 and self.has_query:
             style = self.rich_style + self.get_component_rich_style("lines--head", partial=True)
             total = 0 if self.records is None else len(self.records.rows)
-            message = f"{one_line(self.query_line)}  {len(self._order):,} of {total:,} rows"
+            message = f"{one_line(self.query_line)}  {len(self._shown_rows):,} of {total:,} rows"
             return Strip([Segment(message, style)]).adjust_cell_length(self.size.width, style)
         return super().render_line(y - 1)
 
@@ -106,17 +108,18 @@ class RecordTable(TypedQuery, LineList):
         records = self.records
         if records is None:
             return
-        record = records.rows[self._order[index]]
+        record = records.rows[self._shown_rows[index]]
         for column_index, column_width in self._visible_columns(width):
             name = records.columns[column_index]
             value, text = record.get(name), one_line(cell(record, name)[: 4 * column_width], column_width)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             style = "lines--number" if is_number else "" if isinstance(value, str) else "lines--muted"
-            padded_text = (
-                " " * (column_width - cell_len(text)) + text if is_number else column(text, column_width)
-            )
-            width -= column_width + _GAP
-            yield padded_text + " " * (_GAP if width > 0 else 0), style
+            if is_number:
+                padded_text = " " * (column_width - cell_len(text)) + text
+            else:
+                padded_text = column(text, column_width)
+            width -= column_width + _COLUMN_GAP
+            yield padded_text + " " * (_COLUMN_GAP if width > 0 else 0), style
 
     def _visible_columns(self, width: int) -> Iterator[tuple[int, int]]:
         """Yield the visible columns with their widths. The last column takes the remaining space."""
@@ -124,7 +127,7 @@ class RecordTable(TypedQuery, LineList):
         while remaining > 0 and column_index < len(self._widths):
             is_last = column_index == len(self._widths) - 1
             yield column_index, max(1, min(remaining, remaining if is_last else self._widths[column_index]))
-            remaining -= self._widths[column_index] + _GAP
+            remaining -= self._widths[column_index] + _COLUMN_GAP
             column_index += 1
 
     def _draw_headers(self) -> Strip:
@@ -134,17 +137,12 @@ class RecordTable(TypedQuery, LineList):
         segments = []
         for column_index, column_width in self._visible_columns(self.size.width):
             mark = ""
-            if self._sort_column is not None and self._sort_column[0] == names[column_index]:
-                mark = "↓" if self._sort_column[1] else "↑"
+            if self._sorting is not None and self._sorting[0] == names[column_index]:
+                mark = "↓" if self._sorting[1] else "↑"
             text = column(one_line(names[column_index], max(1, column_width - 1)) + mark, column_width)
-            segments.append(
-                Segment(
-                    text,
-                    (selected_style if column_index == self._column else style)
-                    + Style(meta={"head": column_index}),
-                )
-            )
-            segments.append(Segment(" " * _GAP, style))
+            header_style = selected_style if column_index == self._selected_column else style
+            segments.append(Segment(text, header_style + Style(meta={"head": column_index})))
+            segments.append(Segment(" " * _COLUMN_GAP, style))
         return Strip(segments).adjust_cell_length(self.size.width, style)
 
     def _filter_and_sort(self) -> None:
@@ -153,10 +151,10 @@ class RecordTable(TypedQuery, LineList):
             return
         words = self.query_text.lower().split()
         rows = [row for row in range(len(records.rows)) if all(word in self._text(row) for word in words)]
-        if self._sort_column is not None and self._sort_column[0] in records.columns:
-            name, is_descending = self._sort_column
+        if self._sorting is not None and self._sorting[0] in records.columns:
+            name, is_descending = self._sorting
             rows = sorted_rows(rows, records, name, is_descending=is_descending)
-        self._order = rows
+        self._shown_rows = rows
 
     def _text(self, row: int) -> str:
         if self.records is not None and row not in self._texts:
@@ -178,9 +176,9 @@ class RecordTable(TypedQuery, LineList):
 
     def action_column(self, by: int) -> None:
         """Select another column, and scroll it into view."""
-        self._column = max(0, min(len(self._widths) - 1, self._column + by))
-        self._first_column = min(self._first_column, self._column)
-        while self._first_column < self._column and not self._is_readable(self._column):
+        self._selected_column = max(0, min(len(self._widths) - 1, self._selected_column + by))
+        self._first_column = min(self._first_column, self._selected_column)
+        while self._first_column < self._selected_column and not self._is_readable(self._selected_column):
             self._first_column += 1
         self.refresh()
 
@@ -188,7 +186,7 @@ class RecordTable(TypedQuery, LineList):
         """Return True if all of a column, or at least a useful part of it, is visible."""
         full_width = self._widths[index]
         return any(
-            visible_index == index and visible_width >= min(full_width, _GAP * 6)
+            visible_index == index and visible_width >= min(full_width, _COLUMN_GAP * 6)
             for visible_index, visible_width in self._visible_columns(self.size.width)
         )
 
@@ -196,9 +194,9 @@ class RecordTable(TypedQuery, LineList):
         """Sort by the selected column. If this is repeated, first reverse the order, then end sorting."""
         if self.records is None:
             return
-        name = self.records.columns[self._column]
+        name = self.records.columns[self._selected_column]
         next_order: dict[Any, tuple[str, bool] | None] = {(name, False): (name, True), (name, True): None}
-        self._sort_column = next_order.get(self._sort_column, (name, False))
+        self._sorting = next_order.get(self._sorting, (name, False))
         self._filter_and_sort()
         self.rows_changed()
 
@@ -208,27 +206,29 @@ class RecordTable(TypedQuery, LineList):
         if header_index is None:
             super().on_click(event)
         else:
-            self._column = header_index
+            self._selected_column = header_index
             self.action_sort()
 
     clicks_to_choose = 2
 
     def choose_row(self, index: int) -> None:
         if self.records is not None:
-            self.post_message(self.Opened((*self.records.path, self._order[index])))
+            self.post_message(self.Opened((*self.records.path, self._shown_rows[index])))
 
     @work
     async def action_copy(self) -> None:
         """Copy a cell, an object, or the shown rows."""
         records = self.records
-        if records is None or not self._order:
+        if records is None or not self._shown_rows:
             return
-        record, name = records.rows[self._order[self.cursor]], records.columns[self._column]
-        rows, count = [records.rows[row] for row in self._order], counted(len(self._order), "row")
+        record = records.rows[self._shown_rows[self.cursor]]
+        name = records.columns[self._selected_column]
+        shown_records = [records.rows[row] for row in self._shown_rows]
+        row_count = counted(len(shown_records), "row")
         choices = [
-            Choice(f"{count} as CSV", as_csv(rows, records.columns), "", "c"),
-            Choice(f"{count} as Markdown", as_table(rows, records.columns), "", "m"),
-            Choice(f"{count} as JSON", pretty(rows), "", "j"),
+            Choice(f"{row_count} as CSV", as_csv(shown_records, records.columns), "", "c"),
+            Choice(f"{row_count} as Markdown", as_table(shown_records, records.columns), "", "m"),
+            Choice(f"{row_count} as JSON", pretty(shown_records), "", "j"),
             Choice("row as JSON", pretty(record), one_line(compact(record)[:80], 40), "r"),
             Choice("cell", cell(record, name), one_line(name, 40), "l"),
         ]

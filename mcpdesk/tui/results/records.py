@@ -41,14 +41,15 @@ def records_of(structured: Any, values: Sequence[Any]) -> Records | None:
 
 
 def _find_records(value: Any, *, is_structured: bool) -> Records | None:
+    """Return a value that is a list of objects, or else the only such list in the members of an object."""
     if _is_list_of_objects(value):
         return _records(value, (), is_structured=is_structured)
-    lists = (
-        [key for key, member in value.items() if _is_list_of_objects(member)]
-        if isinstance(value, dict)
-        else []
-    )
-    return _records(value[lists[0]], (lists[0],), is_structured=is_structured) if len(lists) == 1 else None
+    if not isinstance(value, dict):
+        return None
+    list_keys = [key for key, member in value.items() if _is_list_of_objects(member)]
+    if len(list_keys) != 1:
+        return None
+    return _records(value[list_keys[0]], (list_keys[0],), is_structured=is_structured)
 
 
 def _records(rows: Sequence[Record], path: Path, *, is_structured: bool) -> Records:
@@ -66,7 +67,7 @@ def cell(record: Record, column: str) -> str:
 
 
 def sorted_rows(rows: Iterable[int], records: Records, column: str, *, is_descending: bool) -> list[int]:
-    """Return the indexes of records sorted by a column. Records without a value are last.
+    """Return `rows`, which are indexes of records, sorted by a column. Records without a value are last.
 
     Numbers come before texts, each in ascending order. With `is_descending`, this order is reversed.
     """

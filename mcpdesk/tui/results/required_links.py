@@ -39,16 +39,15 @@ class RequiredLink(NamedTuple):
 def required_links(error: dict[str, Any]) -> list[RequiredLink]:
     """Return the links in the data of an error. Empty for other errors, and if the data are invalid."""
     data = error.get("data")
-    elicitations = (
-        data.get("elicitations") if error.get("code") == URL_REQUIRED and isinstance(data, dict) else None
-    )
-    link_items = (
-        [item for item in elicitations if isinstance(item, dict)] if isinstance(elicitations, list) else []
-    )
+    if error.get("code") != URL_REQUIRED or not isinstance(data, dict):
+        return []
+    elicitations = data.get("elicitations")
+    if not isinstance(elicitations, list):
+        return []
     return [
         RequiredLink(item["url"], item["message"] if isinstance(item.get("message"), str) else "")
-        for item in link_items
-        if isinstance(item.get("url"), str) and item["url"]
+        for item in elicitations
+        if isinstance(item, dict) and isinstance(item.get("url"), str) and item["url"]
     ]
 
 

@@ -20,14 +20,14 @@ from mcpdesk.tui.results.records import Records, as_csv, as_table, records_of
 
 MAX_DUMP_BYTES = 4_096
 """Maximum number of bytes of a blob that are shown as hex."""
-_SVG = "image/svg+xml"
-_DUMP_BASE64 = (MAX_DUMP_BYTES // 3 + 1) * 4
+_SVG_MIME = "image/svg+xml"
+_DUMP_BASE64_LENGTH = (MAX_DUMP_BYTES // 3 + 1) * 4
 """Number of base64 characters that contain at least `MAX_DUMP_BYTES` bytes."""
-_MARKDOWN = re.compile(
+_MARKDOWN_CONSTRUCT = re.compile(
     r"^(#{1,6} |[-*+] |\d+\. |> |```|\|.+\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
 )
-_MIN_MARKDOWN_SIGNS = 2
-"""Minimum number of Markdown constructs in a text that counts as Markdown."""
+_MIN_MARKDOWN_CONSTRUCTS = 2
+"""Minimum number of constructs in a text without MIME type that is shown as Markdown."""
 
 
 class BlockKind(Enum):
@@ -115,16 +115,14 @@ def table_of(structured: Any, content_blocks: Sequence[Block]) -> Records | None
     Return None if there is no such list, or if there is no structured content and not every block is JSON.
     """
     values = [block.value for block in content_blocks if block.kind is BlockKind.JSON]
-    return (
-        records_of(structured, values)
-        if structured is not None or len(values) == len(content_blocks)
-        else None
-    )
+    if structured is None and len(values) != len(content_blocks):
+        return None
+    return records_of(structured, values)
 
 
 def looks_like_markdown(text: str) -> bool:
     """Return True if a text contains enough Markdown constructs."""
-    return len(_MARKDOWN.findall(text[:4096])) >= _MIN_MARKDOWN_SIGNS
+    return len(_MARKDOWN_CONSTRUCT.findall(text[:4096])) >= _MIN_MARKDOWN_CONSTRUCTS
 
 
 def hex_dump(data: bytes) -> str:
@@ -161,13 +159,14 @@ def _blob(text: str, mime: str, note: str = "", uri: str = "") -> Block:
     """Return a blob as a block: an image stays in base64, other bytes are decoded only as far as shown."""
     size = len(text) // 4 * 3 - text[-2:].count("=")
     description = f"{note or mime}, {size_text(size)}"
-    if mime.startswith("image/") and mime != _SVG:
+    if mime.startswith("image/") and mime != _SVG_MIME:
         return Block(BlockKind.IMAGE, note=description, encoded=text, mime=mime, uri=uri)
     try:
-        if mime == _SVG:
+        if mime == _SVG_MIME:
             svg_text = base64.b64decode(text, validate=True).decode(errors="replace")
             return text_block(svg_text, mime, description, uri)
-        first_bytes = base64.b64decode(text[:_DUMP_BASE64] if len(text) % 4 == 0 else text, validate=True)
+        shown_text = text[:_DUMP_BASE64_LENGTH] if len(text) % 4 == 0 else text
+        first_bytes = base64.b64decode(shown_text, validate=True)
     except (binascii.Error, ValueError):
         return Block(BlockKind.TEXT, text, note=f"{note or mime}, not valid base64")
     cut_note = f", first {MAX_DUMP_BYTES:,} bytes" if size > MAX_DUMP_BYTES else ""
@@ -191,6 +190,7 @@ def _json_value(text: str) -> Any:
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a list. Return an empty list if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

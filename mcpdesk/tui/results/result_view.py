@@ -53,9 +53,9 @@ _TOKEN_HINTS = {
     ErrorCode.FORBIDDEN: "F6 sets another token for this server.",
 }
 """Error code -> advice."""
-_NO_MESSAGE = "No message yet."
+_NO_MESSAGE_TEXT = "No message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
-_MARKDOWN_LIMIT = 16_000
+_MAX_MARKDOWN_LENGTH = 16_000
 """Maximum number of characters that are rendered as Markdown. Longer text is shown plain."""
 
 
@@ -130,21 +130,21 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
         """
         texts, words = self.texts, self.query_text
         text_index, offset = max(0, self._hit[0]), self._hit[1]
-        found_offset = -1
+        hit_offset = -1
         for _ in range(len(texts) + 1):
             if by < 0:
-                found_offset = texts[text_index].find(
+                hit_offset = texts[text_index].find(
                     words, len(texts[text_index].text) if offset < 0 else offset, forward=False
                 )
             else:
-                found_offset = texts[text_index].find(words, max(0, offset + by))
-            if found_offset >= 0:
+                hit_offset = texts[text_index].find(words, max(0, offset + by))
+            if hit_offset >= 0:
                 break
             text_index, offset = (text_index + (by or 1)) % len(texts), -1
-        self._hit = (text_index, found_offset) if found_offset >= 0 else (-1, -1)
+        self._hit = (text_index, hit_offset) if hit_offset >= 0 else (-1, -1)
         self._show_hits()
-        if found_offset >= 0:
-            self._reveal(texts[text_index], found_offset, len(words))
+        if hit_offset >= 0:
+            self._reveal(texts[text_index], hit_offset, len(words))
 
     def _show_hits(self) -> None:
         texts, words, (hit_index, offset) = self.texts, self.query_text, self._hit
@@ -282,7 +282,7 @@ class ResultView(Vertical):
         self._prefers_table = True
         """True if a list of objects is initially shown as a table."""
         self._is_absent = (False, True, True, True)
-        """For each tab, True if it has no contents."""
+        """True or False for each of `TABS`: True if the tab has no contents."""
         self._outcome: CallOutcome | None = None
         self._unparsed_outcome: CallOutcome | None = None
         """Outcome whose raw message is not parsed yet, because a large one takes a while."""
@@ -295,7 +295,7 @@ class ResultView(Vertical):
             yield ResultContent(id="content")
             yield JsonTree(id="structured")
             with ResultContent(id="absent"):
-                yield Static(_NO_MESSAGE, classes="note", markup=False)
+                yield Static(_NO_MESSAGE_TEXT, classes="note", markup=False)
             yield JsonTree(id="raw")
             yield RecordTable(id="table")
         yield Static(classes="query", markup=False)
@@ -307,12 +307,12 @@ class ResultView(Vertical):
             self._load(None, {}, None, None)
             self._lines = lines
 
-    async def show_running(self, call: LinkCall, awaited_line: Callable[[], str] = str) -> None:
+    async def show_running(self, call: LinkCall, find_code_line: Callable[[], str] = str) -> None:
         """Show a running call until something else is shown.
 
-        `awaited_line` returns the code line at which the call is waiting.
+        `find_code_line` returns the code line at which the call is waiting.
         """
-        await self._replace_content([RunningView(call, awaited_line)])
+        await self._replace_content([RunningView(call, find_code_line)])
         self._load(None, {}, None, None)
 
     async def show(
@@ -354,15 +354,14 @@ class ResultView(Vertical):
     def focus_contents(self) -> None:
         """Focus the contents of the current tab."""
         page = self.query_one(ContentSwitcher).visible_content
-        focusable_blocks = (
-            [block for block in page.children if block.focusable] if page is self.content else []
-        )
-        if page is not None:  # a tree has a cursor and a search, which the content around it lacks
-            (
-                focusable_blocks[0]
-                if len(focusable_blocks) == 1 and isinstance(focusable_blocks[0], JsonTree)
-                else page
-            ).focus()
+        if page is None:
+            return
+        focusable_blocks = [block for block in page.children if block.focusable]
+        has_single_tree = len(focusable_blocks) == 1 and isinstance(focusable_blocks[0], JsonTree)
+        if page is self.content and has_single_tree:
+            focusable_blocks[0].focus()  # a tree has a cursor and a search, which the content around it lacks
+        else:
+            page.focus()
 
     def current_text(self) -> tuple[str, str] | None:
         """Return the contents of the current tab, without control characters, and a file name for them."""
@@ -424,12 +423,12 @@ class ResultView(Vertical):
 
     def _show_status(self) -> None:
         """Show the search, and the columns on the screen if lines are not wrapped."""
-        line = self.query_one(".query", Static)
-        is_shown = self.query_one(ContentSwitcher).current == "content"
-        parts = (self.content.query_status, self.content.columns_text if is_shown else "")
+        status_line = self.query_one(".query", Static)
+        is_content_shown = self.query_one(ContentSwitcher).current == "content"
+        parts = (self.content.query_status, self.content.columns_text if is_content_shown else "")
         status = " · ".join(filter(None, parts))
-        line.update(Content(status))
-        line.display = bool(status)
+        status_line.update(Content(status))
+        status_line.display = bool(status)
 
     @on(Chip.Pressed)
     def _chip_pressed(self, event: Chip.Pressed) -> None:
@@ -463,7 +462,7 @@ class ResultView(Vertical):
         self._outcome = self._unparsed_outcome = outcome
         has_message = outcome is not None and bool(outcome.raw)
         self._is_absent = (False, structured is None, not has_message, records is None)
-        absent_text = "No structured content." if has_message else _NO_MESSAGE
+        absent_text = "No structured content." if has_message else _NO_MESSAGE_TEXT
         self.query_one("#absent > Static", Static).update(absent_text)
         strip, switcher = self.query_one(TabStrip), self.query_one(ContentSwitcher)
         count = f" ✗{len(marks)}" if marks else ""
@@ -555,7 +554,7 @@ def _widget(block: Block) -> Widget:
     match block.kind:
         case BlockKind.JSON:
             return JsonTree(block.value, classes="block")
-        case BlockKind.MARKDOWN if len(block.text) <= _MARKDOWN_LIMIT:
+        case BlockKind.MARKDOWN if len(block.text) <= _MAX_MARKDOWN_LENGTH:
             return _markdown(clean(block.text))
         case BlockKind.IMAGE:
             return _picture(block)
@@ -578,16 +577,18 @@ _LOOKUP_PERIOD_S = 0.5
 class RunningView(Static):
     """Running call: its progress, the code line at which it is waiting, and its newest log lines."""
 
-    def __init__(self, call: LinkCall, awaited_line: Callable[[], str] = str) -> None:
+    def __init__(self, call: LinkCall, find_code_line: Callable[[], str] = str) -> None:
         """Create the view.
 
-        `awaited_line` returns the code line at which the call is waiting. It is called twice a second.
+        `find_code_line` returns the code line at which the call is waiting. It is called twice a second.
         """
         super().__init__()
         self._call = call
-        self._find_code_line = awaited_line
-        self._code_line, self._waiting_since = "", time.time()
-        """Code line at which the call is waiting, and the Unix time when the call was first seen there."""
+        self._find_code_line = find_code_line
+        self._code_line = ""
+        """Code line at which the call is waiting, or "" if it is unknown."""
+        self._waiting_since = time.time()
+        """Unix time in seconds when the call was first seen at this code line."""
         self._shown_state: tuple[object, ...] | None = None
 
     def on_mount(self) -> None:
@@ -599,10 +600,8 @@ class RunningView(Static):
         """Look up the code line. The first lookup is delayed, so that short calls need none."""
         code_line = self._find_code_line()
         if code_line != self._code_line:
-            self._code_line, self._waiting_since = (
-                code_line,
-                self._call.started if not self._code_line else time.time(),
-            )
+            self._waiting_since = time.time() if self._code_line else self._call.started
+            self._code_line = code_line
         self._show_progress()
 
     def _show_progress(self) -> None:

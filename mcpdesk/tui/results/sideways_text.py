@@ -66,8 +66,8 @@ class SidewaysText:
     def action_sideways(self, by: int) -> None:
         """Scroll sideways by half of the width, up to the end of the widest row on the screen."""
         width = self.text_width
-        last = max(self.first_column, self.widest_row() - width)
-        self.scroll_to_column(min(self.first_column + by * max(1, width // 2), last))
+        last_first_column = max(self.first_column, self.widest_row() - width)
+        self.scroll_to_column(min(self.first_column + by * max(1, width // 2), last_first_column))
 
     def scroll_to_column(self, column: int) -> None:
         """Make a column the first one on the screen."""

@@ -26,7 +26,7 @@ class SteadyTextScroll(SidewaysText, VerticalScroll):
     _width = 0
     """Width in cells at which the position was read."""
     _position: tuple[Widget, float] | None = None
-    """Block at the top, and the share of its rows that are scrolled out. None at the beginning."""
+    """Block at the top, and the share of its rows that are scrolled out. None if nothing is scrolled out."""
     _is_returning = False
 
     @property
@@ -106,7 +106,7 @@ class SteadyTextScroll(SidewaysText, VerticalScroll):
     def _read_position(self, y: int) -> tuple[Widget, float] | None:
         """Return the innermost block at row `y`, and the share of its rows that are above `y`.
 
-        If `y` is between two blocks, return the next block. None at the beginning.
+        If `y` is between two blocks, return the next block. Return None if no block is above or at `y`.
         """
         innermost: Widget | None = None
         region, blocks = Region(), list(self.displayed_children)
