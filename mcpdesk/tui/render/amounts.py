@@ -50,11 +50,12 @@ def seconds_until_since_changes(seconds: float) -> float:
 
 
 def clock(moment: float) -> str:
-    """Return the local time of day with milliseconds, `12:03:40.112`."""
+    """Return the local time of day with milliseconds, `12:03:40.112`. `moment` is Unix time in seconds."""
     return time.strftime("%H:%M:%S", time.localtime(moment)) + f".{int(moment * 1000) % 1000:03}"
 
 
 BARS = " ▁▂▃▄▅▆▇█"
+"""Character for each height of a bar, from 0 to 8 eighths of a line."""
 
 
 def sparkline(values: Sequence[float], ceiling: float = 0.0) -> str:
@@ -71,11 +72,14 @@ def chart(values: Sequence[float], width: int, height: int) -> list[str]:
     If there are more values than cells, a bar shows the largest of its values.
     """
     edges = [(len(values) * cell // width, len(values) * (cell + 1) // width) for cell in range(width)]
-    bars = [max(values[start : max(stop, start + 1)], default=0.0) for start, stop in edges]
-    largest_bar = max(bars, default=0.0) or 1.0
-    eighths = [0 if bar <= 0 else max(1, round(bar / largest_bar * 8 * height)) for bar in bars]
+    bar_values = [max(values[start : max(stop, start + 1)], default=0.0) for start, stop in edges]
+    largest_value = max(bar_values, default=0.0) or 1.0
+    bar_eighths = [
+        0 if value <= 0 else max(1, round(value / largest_value * 8 * height)) for value in bar_values
+    ]
     return [
-        "".join(BARS[max(0, min(8, bar - 8 * line))] for bar in eighths) for line in reversed(range(height))
+        "".join(BARS[max(0, min(8, eighths - 8 * line))] for eighths in bar_eighths)
+        for line in reversed(range(height))
     ]
 
 

@@ -90,29 +90,31 @@ def json_problem(text: str) -> str:
     return ""
 
 
-def preview(value: Any, room: int) -> str:
-    """Return a value in at most `room` characters. Containers are read no further than needed."""
-    text = _short_text(value, room)
-    return text if len(text) <= room else text[: max(0, room - 1)] + "…"
+def preview(value: Any, max_length: int) -> str:
+    """Return a value in at most `max_length` characters. Containers are read no further than needed."""
+    text = _short_text(value, max_length)
+    return text if len(text) <= max_length else text[: max(0, max_length - 1)] + "…"
 
 
-def _short_text(value: Any, room: int) -> str:
+def _short_text(value: Any, max_length: int) -> str:
+    """Return the beginning of a value. It may be longer than `max_length` characters."""
     if isinstance(value, str):
-        return json.dumps(value[: room + 1], ensure_ascii=False)
+        return json.dumps(value[: max_length + 1], ensure_ascii=False)
     if isinstance(value, dict):
-        return "{" + _joined((f"{key}: ", item) for key, item in _fitting_members(value.items(), room)) + "}"
+        members = _fitting_members(value.items(), max_length)
+        return "{" + _joined((f"{key}: ", item) for key, item in members) + "}"
     if isinstance(value, list):
-        return "[" + _joined(("", item) for item in value[:room]) + "]"
+        return "[" + _joined(("", item) for item in value[:max_length]) + "]"
     return compact(value)
 
 
-def _fitting_members(items: Iterable[tuple[str, Any]], room: int) -> Iterable[tuple[str, Any]]:
-    used_width = 0
+def _fitting_members(items: Iterable[tuple[str, Any]], max_length: int) -> Iterable[tuple[str, Any]]:
+    used_length = 0
     for key, item in items:
-        if used_width > room:
+        if used_length > max_length:
             return
-        used_width += len(key) + 4
-        yield key[: room + 1], item
+        used_length += len(key) + 4
+        yield key[: max_length + 1], item
 
 
 def _joined(parts: Iterable[tuple[str, Any]]) -> str:
@@ -120,6 +122,7 @@ def _joined(parts: Iterable[tuple[str, Any]]) -> str:
 
 
 def _leaf(value: Any) -> str:
+    """Return a value inside a container: a container without its contents, or the beginning of a scalar."""
     if isinstance(value, dict):
         return "{…}" if value else "{}"
     if isinstance(value, list):

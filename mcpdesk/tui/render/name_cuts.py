@@ -20,13 +20,13 @@ def distinct_cuts(names: Iterable[str], width: int) -> dict[str, str]:
     for name, text in cut_names.items():
         names_by_text.setdefault(text, []).append(name)
     if width >= MIN_WIDTH_WITH_ENDS:
-        for group in names_by_text.values():
-            if len(group) > 1:
-                texts = [one_line(name) for name in group]
+        for similar_names in names_by_text.values():
+            if len(similar_names) > 1:
+                texts = [one_line(name) for name in similar_names]
                 start = _common_length(texts)
                 cut_names |= {
                     name: _beginning_and_rest(text, start, width)
-                    for name, text in zip(group, texts, strict=True)
+                    for name, text in zip(similar_names, texts, strict=True)
                 }
     return cut_names
 

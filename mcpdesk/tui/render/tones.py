@@ -23,7 +23,7 @@ TRAFFIC_STYLES: Mapping[Tone, str] = {
     Tone.MUTED: "traffic--muted",
     Tone.PLAIN: "",
 }
-"""Component classes of the traffic."""
+"""Component classes of the traffic list."""
 TEXT_STYLES: Mapping[Tone, str] = {
     Tone.GOOD: "$text-success",
     Tone.BAD: "$text-error",

@@ -70,15 +70,15 @@ class ListWithDetails(WithFirstResize):
 
     def update_turns(self) -> None:
         """Let list and details take turns if the size requires it. The part with the focus stays visible."""
-        takes_turns = self.must_take_turns
-        if takes_turns != self.has_class("-turns"):
-            is_open = any(part.has_focus_within for part in self.query(".detail-part"))
-            self.set_class(takes_turns, "-turns")
-            self.set_class(takes_turns and is_open, "-detail")
+        must_take_turns = self.must_take_turns
+        if must_take_turns != self.has_class("-turns"):
+            is_detail_focused = any(part.has_focus_within for part in self.query(".detail-part"))
+            self.set_class(must_take_turns, "-turns")
+            self.set_class(must_take_turns and is_detail_focused, "-detail")
             self.refresh_bindings()
 
     def open_details(self, is_open: bool) -> None:
-        """Show the details in the place of the list, or the list again."""
+        """Show the details in the place of the list or, if `is_open` is False, the list again."""
         self.set_class(is_open, "-detail")
         # Textual would apply the styles after the next key, while the focused part is still hidden.
         self.app.stylesheet.update_nodes(self.query(".list-part, .detail-part"))

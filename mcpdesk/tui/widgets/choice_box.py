@@ -52,13 +52,13 @@ class ChoiceBox(Widget, can_focus=True):
         self._labels = [one_line(label) for label in labels]
         if optional:
             self._labels.append(_UNSET_LABEL)
-        self._optional = optional
+        self._has_unset_label = optional
         self.set_reactive(ChoiceBox.index, index)
 
     @property
     def count(self) -> int:
         """Number of labels, not counting the label that clears the selection."""
-        return len(self._labels) - self._optional
+        return len(self._labels) - self._has_unset_label
 
     @property
     def is_folded(self) -> bool:
@@ -67,8 +67,8 @@ class ChoiceBox(Widget, can_focus=True):
 
     @property
     def _selected_index(self) -> int | None:
-        """Position of the selected label, or None if no label is selected."""
-        return len(self._labels) - 1 if self.index is None and self._optional else self.index
+        """Position of the selected label in `_labels`, or None if no label is selected."""
+        return len(self._labels) - 1 if self.index is None and self._has_unset_label else self.index
 
     def render(self) -> Content:
         """Draw all labels with the selected one marked, or only the selected one if they do not fit."""
@@ -76,17 +76,17 @@ class ChoiceBox(Widget, can_focus=True):
         if self.is_folded:
             label = _UNSET_LABEL if selected is None else self._labels[selected]
             return Content.assemble((f"{label} ", "bold" if self.index is not None else "$text-muted"), "▾")
-        parts = [
-            ("● ", label, "bold") if position == selected else ("○ ", label, "$text-muted")
-            for position, label in enumerate(self._labels)
-        ]
         return _clickable_labels(
-            [Content.styled(f"{glyph}{label}  ", style) for glyph, label, style in parts]
+            Content.styled(f"● {label}  ", "bold")
+            if position == selected
+            else Content.styled(f"○ {label}  ", "$text-muted")
+            for position, label in enumerate(self._labels)
         )
 
     def action_step(self, by: int) -> None:
         """Select the next or previous label."""
-        self.pick((self._selected_index + by) % len(self._labels) if self._selected_index is not None else 0)
+        selected = self._selected_index
+        self.pick(0 if selected is None else (selected + by) % len(self._labels))
 
     def action_open(self) -> None:
         """Open the menu, or select the next label if all are shown."""
@@ -107,20 +107,20 @@ class ChoiceBox(Widget, can_focus=True):
         if self.is_folded:
             self.action_open()
         else:
-            self.pick(event.style.meta.get("at"))
+            self.pick(event.style.meta.get("position"))
 
     def pick(self, position: int | None) -> None:
-        """Select a label by its position. None changes nothing."""
-        index = None if self._optional and position == len(self._labels) - 1 else position
+        """Select a label by its position in `_labels`. None changes nothing."""
+        index = None if self._has_unset_label and position == len(self._labels) - 1 else position
         if position is not None and index != self.index:
             self.index = index
             self.post_message(self.Picked(index))
 
 
 def _clickable_labels(labels: Iterable[Content]) -> Content:
-    """Join labels side by side. For clicks, the style of each label has its position as meta value `at`."""
+    """Join labels side by side. For clicks, the style of each label has the meta value `position`."""
     labels_with_positions = (
-        label.stylize(Style.from_meta({"at": position})) for position, label in enumerate(labels)
+        label.stylize(Style.from_meta({"position": position})) for position, label in enumerate(labels)
     )
     return Content("").join(labels_with_positions)
 
@@ -179,7 +179,7 @@ class TabStrip(Widget):
             self.post_message(self.Picked(index))
 
     def on_click(self, event: events.Click) -> None:
-        self.pick(event.style.meta.get("at", self.current))
+        self.pick(event.style.meta.get("position", self.current))
 
 
 class Chip(Widget, can_focus=True):

@@ -24,6 +24,7 @@ Row = TypeVar("Row")
 COLUMN_GAP = 2
 """Cells between two columns."""
 MUTED = "lines--muted"
+"""Style of columns with less important values."""
 
 
 class Column(NamedTuple, Generic[Row]):
@@ -75,6 +76,7 @@ class ColumnSection(Section[Row], WithColumnMenu):
         self.cells: dict[Hashable, tuple[str, ...]] = {}
         """Row key -> cell texts, one for each column."""
         self.widths = [len(column.name) + 1 for column in self.table]
+        """Width in cells of the widest cell of each column, including the header with its sort mark."""
         self._headers_text = ""
 
     def parts(self) -> Iterable[Widget]:
@@ -115,10 +117,11 @@ class ColumnSection(Section[Row], WithColumnMenu):
         for name in self.hiding_order:
             if 1 + sum(self._min_width_of(index) + COLUMN_GAP for index, _ in candidates) <= width:
                 break
-            candidates = [indexed_column for indexed_column in candidates if indexed_column[1].name != name]
+            candidates = [(index, column) for index, column in candidates if column.name != name]
         return [(index, column) for index, column in candidates if column.name not in self.hidden_columns]
 
     def _columns_with_values(self) -> list[tuple[int, Column[Row]]]:
+        """Return the columns that are not empty, with their indexes in `table`."""
         return [
             (index, column) for index, column in enumerate(self.table) if not self.is_empty_column(column)
         ]
@@ -132,14 +135,17 @@ class ColumnSection(Section[Row], WithColumnMenu):
         return [HideableColumn(title, title, letter) for title, letter in zip(titles, letters, strict=True)]
 
     def visible_columns(self) -> Collection[str]:
-        return [column.name for _, column in self.columns(self._list_cells)]
+        return [column.name for _, column in self.columns(self._list_width)]
 
     def show_columns(self) -> None:
         self.listing.refresh()
         self.show_heads()
 
     def _shown_columns(self, width: int) -> Iterator[tuple[int, Column[Row], int]]:
-        """Yield each column that fits, with its width. Columns that may be cut share the remaining space."""
+        """Yield index, column and width of each column that fits.
+
+        The remaining space goes to the columns that may be cut, beginning with the first.
+        """
         columns = self.columns(width)
         remaining_width = width - 1 - sum(self._min_width_of(index) + COLUMN_GAP for index, _ in columns)
         for index, column in columns:
@@ -177,12 +183,14 @@ class ColumnSection(Section[Row], WithColumnMenu):
         self.show_heads()
 
     def _titles(self) -> Iterator[tuple[int, str]]:
-        for index, column, column_width in self._shown_columns(self._list_cells):
+        """Yield the index of each shown column, and its padded header."""
+        for index, column, column_width in self._shown_columns(self._list_width):
             mark = column.mark(self.is_reversed) if index == self.order else ""
             yield index, column.aligned(column.name + mark, column_width)
 
     @property
-    def _list_cells(self) -> int:
+    def _list_width(self) -> int:
+        """Width of the list in cells, or of the section before the list is laid out."""
         return self.listing.size.width or self.size.width
 
     def on_resize(self) -> None:
@@ -193,16 +201,16 @@ class ColumnSection(Section[Row], WithColumnMenu):
     @work
     async def action_sort(self) -> None:
         """Let the person choose the column to sort by."""
-        columns = self.columns(self._list_cells)
+        columns = self.columns(self._list_width)
         letters = _letters([column.name for _, column in columns])
         choices = [
             Choice(column.name, index, self._order_text(index), letter)
             for (index, column), letter in zip(columns, letters, strict=True)
         ]
         cursor = next((position for position, (index, _) in enumerate(columns) if index == self.order), 0)
-        choice: int | None = await self.app.push_screen_wait(Menu("Sort by", choices, cursor=cursor))
-        if choice is not None:
-            self._sort_by(choice)
+        index: int | None = await self.app.push_screen_wait(Menu("Sort by", choices, cursor=cursor))
+        if index is not None:
+            self._sort_by(index)
 
     def _order_text(self, index: int) -> str:
         if index != self.order:
@@ -234,14 +242,8 @@ def _letters(names: Sequence[str], reserved_letters: str = "") -> list[str]:
     used_letters = set("gjk" + reserved_letters)
     letters = []
     for name in names:
-        letter = next(
-            (
-                character
-                for character in name.lower()
-                if character.isalnum() and character not in used_letters
-            ),
-            "",
-        )
+        candidates = (character for character in name.lower() if character.isalnum())
+        letter = next((candidate for candidate in candidates if candidate not in used_letters), "")
         used_letters.add(letter)
         letters.append(letter)
     spare_letters = (letter for letter in ascii_lowercase if letter not in used_letters)

@@ -261,7 +261,8 @@ class Menu(Dialog[Any]):
         """Leave room for the help below the lines. In a box with automatic height, long lists hide it."""
         box = self.query_one(".box")
         if box.styles.height is None or box.styles.height.is_auto:
-            other_rows = 2 * self.filtered + (0 if self.has_class("-bare") else 1 + self._help_rows)
+            filter_rows = 2 * self.filtered
+            other_rows = filter_rows + (0 if self.has_class("-bare") else 1 + self._help_rows)
             max_rows = int(self.size.height * BOX_SHARE) - box.styles.margin.height - 2 - other_rows
             self.listing.styles.max_height = max(1, max_rows)
 
@@ -309,15 +310,15 @@ class Menu(Dialog[Any]):
     def _filter_changed(self, event: Input.Changed) -> None:
         self.show_matches(from_field(event.value))
 
-    def show_matches(self, typed: str) -> None:
+    def show_matches(self, typed_text: str) -> None:
         """Show the lines for a typed text."""
-        self.show_lines(search(self.choices, typed), typed)
+        self.show_lines(search(self.choices, typed_text), typed_text)
 
-    def show_lines(self, matches: Sequence[Choice], typed: str) -> None:
-        """Show the lines that match a typed text, or that no line matches."""
+    def show_lines(self, matches: Sequence[Choice], typed_text: str) -> None:
+        """Show the lines that match a typed text. If there are none, show a message."""
         self.set_class(not matches, "-empty")
         if not matches:
-            message = f"Nothing matches “{one_line(typed, MAX_NAME_LENGTH)}”. {self.no_match_advice}"
+            message = f"Nothing matches “{one_line(typed_text, MAX_NAME_LENGTH)}”. {self.no_match_advice}"
             self.query_one(".nothing", Static).update(Content(message))
             self.query_one(".help", Static).update("")
         self.listing.replace(matches)
@@ -343,9 +344,8 @@ class Menu(Dialog[Any]):
     def _help_of(self, choice: Choice) -> str:
         """Return the help of a line, with its middle cut out if it does not fit."""
         line_width = self.query_one(".help", Static).content_size.width or DEFAULT_LINE_WIDTH
-        return shortened(
-            choice.help, self._help_rows * line_width - (self._help_rows - 1) * MAX_WRAP_LOSS, REASON_TAIL
-        )
+        max_width = self._help_rows * line_width - (self._help_rows - 1) * MAX_WRAP_LOSS
+        return shortened(choice.help, max_width, REASON_TAIL)
 
 
 async def is_confirmed(app: App[Any], question: str, confirm: Choice, cancel_label: str) -> bool:
@@ -378,6 +378,7 @@ def search(choices: Sequence[Choice], query: str) -> list[Choice]:
 
 
 def _score(choice: Choice, typed_words: Sequence[str], matcher: Matcher) -> tuple[int, float, bool]:
+    """Return the quality of a match for sorting. All members are zero or False if nothing matches."""
     label_score = 2 * _has_word_beginnings(choice.label, typed_words) or int(
         _has_word_beginnings(f"{choice.label} {choice.words}", typed_words)
     )

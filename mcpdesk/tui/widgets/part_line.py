@@ -62,9 +62,9 @@ def _cells(parts: Sequence[LinePart]) -> int:
     return sum(part.text.cell_length for part in parts)
 
 
-def _is_alike(one: LinePart, other: LinePart) -> bool:
+def _is_equal(part: LinePart, other: LinePart) -> bool:
     """Return True if two parts are equal including their styles. `Content` compares only the text."""
-    return one == other and one.text.is_same(other.text)
+    return part == other and part.text.is_same(other.text)
 
 
 class PartLine(Widget):
@@ -83,7 +83,7 @@ class PartLine(Widget):
 
     def show(self, parts: Sequence[LinePart]) -> None:
         """Replace the parts. Redraw only if they differ."""
-        if len(parts) != len(self.parts) or not all(map(_is_alike, parts, self.parts)):
+        if len(parts) != len(self.parts) or not all(map(_is_equal, parts, self.parts)):
             self.parts = tuple(parts)
             self.refresh()
 
@@ -95,12 +95,14 @@ class PartLine(Widget):
         return Content("\n").join([self._row(row, width) for row in rows])
 
     def _row(self, parts: Sequence[LinePart], width: int) -> Content:
+        """Return a row with a gap between the parts on the left and those at the right end."""
         gap = max(0, width - _cells(parts))
-        sides: tuple[list[Content], list[Content]] = ([], [])
+        left_texts: list[Content] = []
+        right_texts: list[Content] = []
         for part in parts:
             text = part.text.stylize("underline") if part == self._hovered_part else part.text
-            sides[part.right].append(text.stylize(Style.from_meta({"part": self._drawn_parts.index(part)})))
-        left_texts, right_texts = sides
+            side_texts = right_texts if part.right else left_texts
+            side_texts.append(text.stylize(Style.from_meta({"part": self._drawn_parts.index(part)})))
         return Content("").join([*left_texts, Content(" " * gap), *right_texts])
 
     def _part_at(self, event: events.MouseEvent) -> LinePart | None:

@@ -23,7 +23,7 @@ from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.menu import Dialog
 
 MAX_PATH_LENGTH = 4_096
-"""Maximum length of a typed path."""
+"""Maximum length in characters of a typed path."""
 
 
 class PathPrompt(Dialog[Path]):
@@ -76,8 +76,8 @@ class PathPrompt(Dialog[Path]):
 async def write_to_new_file(app: App[Any], create_text: Callable[[], str], name: str, contents: str) -> None:
     """Ask for a path, write a text to a private file there, and notify the person. Must run in a worker.
 
-    `create_text` is called on another thread. `name` is the proposed file name, and `contents` says what is
-    written, such as `12 rows`.
+    `create_text` is called on another thread. `name` is the proposed file name. `contents` describes the
+    text, such as `12 rows`.
     """
     prompt = PathPrompt(f"Write {contents} to a new file", in_working_folder(Path(name)))
     if (path := await app.push_screen_wait(prompt)) is None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 DIGITS = re.compile(r"\d")
+"""Matches a digit. Texts that differ only in digits have the same width."""
 MIN_TICK_S, MAX_TICK_S = 0.05, 60.0
 """Limits of the seconds until ages are drawn again, even if the system clock is changed."""
 ROWLESS_ACTIONS = ("back", "add")
@@ -202,10 +203,11 @@ class Section(FilterPane, Generic[Row]):
         self.rows: Sequence[Row] = ()
         """All rows, including those that the filter hides."""
         self.count = ""
-        """Text after the title on the tab."""
+        """Text after the title on the tab, usually a number of rows."""
         self.now = 0.0
         """Unix time in seconds that the ages in the rows refer to."""
         self._version: object = None
+        """Value of `version_of` when the rows were loaded."""
         self._detail_key: Hashable = None
         """Key of the row whose details are shown."""
         self._next_age_change = math.inf
