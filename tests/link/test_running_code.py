@@ -121,7 +121,7 @@ async def test_a_result_says_stopped_waiting_until_the_code_has_ended(
         desk.traffic.catch_up(1.0)
         draft.update_duration()
         assert draft.outcome is not None
-        return verdict(draft.outcome, is_still_running=draft.is_left)[0]
+        return verdict(draft.outcome, is_still_running=draft.may_still_run)[0]
 
     if tool == "hold":
         await until(lambda: logged(desk) == [CODE_STILL_RUNS])

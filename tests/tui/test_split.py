@@ -13,30 +13,30 @@ from tests.support.workbench import bench
 def test_the_shares_survive_a_restart_and_stay_within_bounds(tmp_path: Path) -> None:
     memory = tmp_path / "state" / "split"
     split = Split(memory)
-    split.set(40, stacked=False)
-    split.set(999, stacked=True)
+    split.set(40, is_stacked=False)
+    split.set(999, is_stacked=True)
     split.store()
     again = Split(memory)
-    assert again.share(stacked=False) == 40 and again.share(stacked=True) == MAX_PERCENT
+    assert again.share(is_stacked=False) == 40 and again.share(is_stacked=True) == MAX_PERCENT
     alone = Split(tmp_path / "one side")
-    alone.set(40, stacked=False)
+    alone.set(40, is_stacked=False)
     alone.store()
-    assert Split(tmp_path / "one side").share(stacked=True) is None, "only what was chosen is remembered"
-    again.set(-3, stacked=False)
-    assert again.share(stacked=False) == MIN_PERCENT
+    assert Split(tmp_path / "one side").share(is_stacked=True) is None, "only what was chosen is remembered"
+    again.set(-3, is_stacked=False)
+    assert again.share(is_stacked=False) == MIN_PERCENT
     for nonsense in ("x y", "3 999999", "\x00"):
         memory.write_text(nonsense, "utf-8")
-        assert Split(memory).share(stacked=False) is None
+        assert Split(memory).share(is_stacked=False) is None
 
 
 def test_a_share_beyond_the_limits_is_not_moved_in_the_wrong_direction(tmp_path: Path) -> None:
     split = Split(tmp_path / "split")
-    split.move(STEP_PERCENT, stacked=True, visible_share=92)
-    assert split.share(stacked=True) is None
-    split.move(-STEP_PERCENT, stacked=True, visible_share=92)
-    assert split.share(stacked=True) == MAX_PERCENT
-    split.move(-STEP_PERCENT, stacked=True, visible_share=92)
-    assert split.share(stacked=True) == MAX_PERCENT - STEP_PERCENT, (
+    split.move(STEP_PERCENT, is_stacked=True, visible_share=92)
+    assert split.share(is_stacked=True) is None
+    split.move(-STEP_PERCENT, is_stacked=True, visible_share=92)
+    assert split.share(is_stacked=True) == MAX_PERCENT
+    split.move(-STEP_PERCENT, is_stacked=True, visible_share=92)
+    assert split.share(is_stacked=True) == MAX_PERCENT - STEP_PERCENT, (
         "the chosen share counts, not the visible one"
     )
 
@@ -60,7 +60,7 @@ async def test_keys_and_the_mouse_move_the_border_between_a_form_and_the_result_
         await it.pilot.hover(offset=(x, middle))
         await it.pilot.mouse_up(offset=(x, middle))
         await it.until(lambda: abs(result.region.height - room.height // 2) <= 2)
-        assert Split().share(stacked=True) in range(45, 56)
+        assert Split().share(is_stacked=True) in range(45, 56)
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ async def test_the_first_key_enlarges_a_result_below_a_short_form() -> None:
         await it.pilot.press("escape")
         before = result.region.height
         await it.pilot.press("less_than_sign")
-        await it.until(lambda: Split().share(stacked=True) is not None)
+        await it.until(lambda: Split().share(is_stacked=True) is not None)
         await it.pilot.pause()
         assert result.region.height > before
 
@@ -92,4 +92,4 @@ async def test_keys_and_the_mouse_move_the_border() -> None:
         await it.pilot.hover(offset=(room.x + room.width // 2, y))
         await it.pilot.mouse_up(offset=(room.x + room.width // 2, y))
         await it.until(lambda: abs(result.region.width - room.width // 2) <= 2)
-        assert Split().share(stacked=False) in range(45, 56)
+        assert Split().share(is_stacked=False) in range(45, 56)

@@ -42,6 +42,7 @@ class DestructiveCalls:
 
     def __init__(self) -> None:
         self._allowed: set[tuple[str, str]] = set()
+        """Server and tool of each permission."""
 
     async def may_call(self, app: App[None], server: str, item: CatalogueItem, arguments: Any) -> bool:
         """Ask whether a destructive item may be called. Must run in a worker.
@@ -61,16 +62,16 @@ class DestructiveCalls:
             ),
         ]
         title = f"Call {one_line(item.name, 40)}? It is destructive."
-        chosen = await app.push_screen_wait(Menu(title, choices, is_careful=True))
-        if chosen == "always":
+        decision = await app.push_screen_wait(Menu(title, choices, is_careful=True))
+        if decision == "always":
             self._allowed.add((server, item.name))
-        return chosen in ("once", "always")
+        return decision in ("once", "always")
 
 
 def copyable_parts(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
-    """Yield key, name and text of each part that can be copied. Results are included only after a call.
+    """Yield letter, name and text of each part that can be copied. Results are included only after a call.
 
-    A text that is None must be requested from the core. `folder` is the server folder.
+    If the text is None, it must be requested from the core. `folder` is the server folder.
     """
     outcome = draft.outcome
     if outcome is not None and outcome.result is not None:
@@ -80,9 +81,9 @@ def copyable_parts(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | 
             yield "s", "structured result", pretty(structured)
     if outcome is not None and outcome.raw:
         yield "r", "raw message", outcome.raw.decode(errors="replace")
-    arguments = (
-        draft.arguments_without_secrets if draft.arguments_without_secrets is not None else draft.node.value()
-    )
+    arguments = draft.arguments_without_secrets
+    if arguments is None:
+        arguments = draft.node.value()
     yield "a", "arguments as JSON", pretty(arguments)
     if draft.item.kind is ItemKind.TOOL:
         params = {"name": draft.item.name, "arguments": arguments}
@@ -92,16 +93,16 @@ def copyable_parts(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | 
 
 
 async def choose_copy(app: App[None], draft: Draft) -> tuple[str, str] | None:
-    """Let the person choose a part of a call, and return its text and its name."""
-    link, server = draft.link, draft.server
-    folder = next((one.folder for one in link.view().servers if one.name == server), ".")
-    choices = [Choice(name, (text, name), key=key) for key, name, text in copyable_parts(draft, folder)]
-    chosen: tuple[str | None, str] | None = await app.push_screen_wait(Menu("Copy", choices))
-    if chosen is None:
+    """Let the person choose a part of a call. Return its text and its name, or None if there is no text."""
+    link = draft.link
+    folder = next((server.folder for server in link.view().servers if server.name == draft.server), ".")
+    choices = [Choice(name, (text, name), key=letter) for letter, name, text in copyable_parts(draft, folder)]
+    chosen_part: tuple[str | None, str] | None = await app.push_screen_wait(Menu("Copy", choices))
+    if chosen_part is None:
         return None
-    text, name = chosen
+    text, name = chosen_part
     if text is None:
-        text = await answer_of(app, link.client_config(server, "curl"), name)
+        text = await answer_of(app, link.client_config(draft.server, "curl"), name)
     return None if text is None else (text, name)
 
 
@@ -123,7 +124,7 @@ async def choose_saved(
     Return the arguments to use, or None.
     """
     try:
-        current = read_arguments()
+        present_arguments = read_arguments()
     except ValueError as error:
         app.notify(f"cannot be saved yet: {one_line(str(error))}", severity="warning", markup=False)
         return None
@@ -132,18 +133,19 @@ async def choose_saved(
         Choice(one_line(name, 40), ("use", name), one_line(preview(arguments, 60)))
         for name, arguments in reversed(saved_arguments.items())
     ]
-    choices.append(Choice("save the present arguments …", ("save", ""), one_line(preview(current, 60)), "K"))
-    name = next((name for name, arguments in saved_arguments.items() if same(arguments, current)), None)
-    if name is not None:
-        choices.append(
-            Choice(f"delete {one_line(name, 40)}", ("delete", name), "equals the present arguments", "D")
-        )
+    present_text = one_line(preview(present_arguments, 60))
+    choices.append(Choice("save the present arguments …", ("save", ""), present_text, "K"))
+    for name, arguments in saved_arguments.items():
+        if same(arguments, present_arguments):
+            label = f"delete {one_line(name, 40)}"
+            choices.append(Choice(label, ("delete", name), "equals the present arguments", "D"))
+            break
     menu = Menu(f"Saved calls of {one_line(draft.item.title, 40)}", choices)
     action, name = await app.push_screen_wait(menu) or ("", "")
     if action == "use":
         return saved_arguments[name]
     if action == "save" and (name := await app.push_screen_wait(LinePrompt("Save the present arguments as"))):
-        drafts.saved_calls.add(*draft.key, name, draft.without_secrets(current))
+        drafts.saved_calls.add(*draft.key, name, draft.without_secrets(present_arguments))
         app.notify(f"saved as {one_line(name, 40)}", markup=False)
     elif action == "delete":
         drafts.saved_calls.remove(*draft.key, name)
@@ -155,17 +157,19 @@ async def compare_result(app: App[None], draft: Draft) -> None:
     """Let the person choose another call of the item, made by any client, and show the differences."""
     from mcpdesk.tui.traffic.exchange_menus import comparison_dialog  # not needed for the first paint
 
-    traffic, calls = draft.link.traffic, answered_calls(draft)
-    latest = next((one for one in calls if one.peer == DESK), None)
-    other_calls = sorted((one for one in calls if one is not latest), key=lambda one: one.peer != DESK)
-    if latest is None or not other_calls:
+    traffic = draft.link.traffic
+    calls = answered_calls(draft)
+    latest_call = next((call for call in calls if call.peer == DESK), None)
+    other_calls = [call for call in calls if call is not latest_call]
+    other_calls.sort(key=lambda call: call.peer != DESK)  # the desk's own calls first
+    if latest_call is None or not other_calls:
         app.notify("Comparing needs two answered calls of this item.", markup=False)
         return
-    choices = [Choice(_call_line(traffic, one), one.number) for one in other_calls[:MAX_OFFERED_CALLS]]
-    chosen = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
-    if chosen is not None:
-        await fetch_exchanges(app, traffic, (chosen, latest.number))
-        await app.push_screen(comparison_dialog(traffic, chosen, latest.number))
+    choices = [Choice(_call_line(traffic, call), call.number) for call in other_calls[:MAX_OFFERED_CALLS]]
+    number = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
+    if number is not None:
+        await fetch_exchanges(app, traffic, (number, latest_call.number))
+        await app.push_screen(comparison_dialog(traffic, number, latest_call.number))
 
 
 def _call_line(traffic: Index, call: Exchange) -> str:
@@ -185,15 +189,16 @@ def answered_calls(draft: Draft) -> list[Exchange]:
         method, params = request_for(draft.item, draft.arguments)
     except ValueError:
         return []
-    name, traffic = str(params.get("name") or params.get("uri") or ""), draft.link.traffic
+    name = str(params.get("name") or params.get("uri") or "")
+    traffic = draft.link.traffic
     numbers = range(max(0, len(traffic.exchanges) - MAX_SEARCHED_EXCHANGES), len(traffic.exchanges))
-    calls = (traffic.exchange(number) for number in reversed(numbers))
+    exchanges = (traffic.exchange(number) for number in reversed(numbers))
     return [
-        one
-        for one in calls
-        if (one.server, one.method, one.name) == (draft.server, method, name)
-        and one.part_of is None
-        and one.response is not None
+        exchange
+        for exchange in exchanges
+        if (exchange.server, exchange.method, exchange.name) == (draft.server, method, name)
+        and exchange.part_of is None
+        and exchange.response is not None
     ]
 
 
@@ -206,16 +211,16 @@ async def save_result(app: App[None], draft: Draft) -> None:
         Choice(one_line(part.name, 50), part, f"{one_line(part.kind, 30)}, {size_text(len(part.data))}")
         for part in savable_parts(draft.outcome.result, draft.item.title)
     ]
-    chosen = await app.push_screen_wait(Menu("Save a part of the result", choices, filtered=True))
-    if chosen is None:
+    chosen_part = await app.push_screen_wait(Menu("Save a part of the result", choices, filtered=True))
+    if chosen_part is None:
         return
-    proposed = unused_path(in_working_folder(Path(chosen.name)))
-    prompt = PathPrompt(f"Write {size_text(len(chosen.data))} to a new file", proposed)
+    proposed_path = unused_path(in_working_folder(Path(chosen_part.name)))
+    prompt = PathPrompt(f"Write {size_text(len(chosen_part.data))} to a new file", proposed_path)
     if (path := await app.push_screen_wait(prompt)) is None:
         return
     try:
         with path.open("xb") as file:
-            file.write(chosen.data)
+            file.write(chosen_part.data)
     except OSError as error:
         app.notify(f"not saved: {error.strerror}", severity="error", markup=False)
     else:
@@ -230,7 +235,7 @@ def unused_path(preferred: Path) -> Path:
     return next(path for path in chain([preferred], numbered_paths) if not path.exists())
 
 
-_POLICIES = {
+_POLICY_TEXTS: dict[Policy, str] = {
     Policy.ALLOW: "clients may call it",
     Policy.ASK: "calls of clients wait here for approval",
     Policy.DENY: "neither clients nor this desk may call it",
@@ -241,7 +246,7 @@ def policy_menu(item: CatalogueItem) -> Menu:
     """Return a menu of policies for a tool, with the cursor on the current one."""
     choices = [
         Choice(policy, policy, description, str(number))
-        for number, (policy, description) in enumerate(_POLICIES.items(), 1)
+        for number, (policy, description) in enumerate(_POLICY_TEXTS.items(), 1)
     ]
     title = f"Who may call {one_line(item.name, 40)}?"
-    return Menu(title, choices, cursor=list(_POLICIES).index(item.policy))
+    return Menu(title, choices, cursor=list(_POLICY_TEXTS).index(item.policy))

@@ -21,6 +21,7 @@ from mcpdesk.features import features_with
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.line_list import LineList, Span
@@ -31,7 +32,7 @@ _MAX_LABEL_WIDTH = 30
 """Maximum width in cells of the label before a description."""
 BUILT_IN = "built-in"
 """Source of the built-in tools, and the key of their group."""
-_TITLES: dict[str, str] = {
+_GROUP_TITLES: dict[str, str] = {
     ItemKind.TOOL: "Tools",
     BUILT_IN: "Built-in tools",
     ItemKind.RESOURCE: "Resources",
@@ -39,6 +40,7 @@ _TITLES: dict[str, str] = {
     ItemKind.PROMPT: "Prompts",
     ItemKind.SKILL: "Skills",
 }
+"""Kind of items, or `BUILT_IN` -> heading of the group."""
 
 
 class Badge(NamedTuple):
@@ -55,20 +57,21 @@ _ANNOTATION_BADGES = {
     "openWorldHint": Badge("open world", "↗", "lines--muted"),
     "idempotentHint": Badge("idempotent", "", "lines--muted"),
 }
-_POLICIES = {Policy.ASK: ("?", "lines--warn"), Policy.DENY: ("⊘", "lines--bad")}
+_POLICY_GLYPHS = {Policy.ASK: ("?", "lines--warn"), Policy.DENY: ("⊘", "lines--bad")}
+"""Policy -> glyph and its style."""
 
 
 def badges(item: CatalogueItem) -> list[Badge]:
     """Return the policy and the annotations of a tool, or the number of files of a skill."""
     if item.kind is ItemKind.SKILL and item.definition:
         files = item.definition["resources"]
-        file_count = f"{len(files)} files" if isinstance(files, list) else "cannot be verified"
-        return [Badge("1 file" if file_count == "1 files" else file_count, "", "lines--muted")]
+        word = counted(len(files), "file") if isinstance(files, list) else "cannot be verified"
+        return [Badge(word, "", "lines--muted")]
     annotations = item.definition.get("annotations") or {}
     item_badges = [badge for key, badge in _ANNOTATION_BADGES.items() if annotations.get(key) is True]
-    if item.policy in _POLICIES:
+    if item.policy in _POLICY_GLYPHS:
         origin = f" ({item.policy_origin})" if item.policy_origin else ""
-        item_badges.insert(0, Badge(f"{item.policy}{origin}", *_POLICIES[item.policy]))
+        item_badges.insert(0, Badge(f"{item.policy}{origin}", *_POLICY_GLYPHS[item.policy]))
     return item_badges + _feature_badges(item)
 
 
@@ -133,7 +136,7 @@ def catalogue_rows(
     match are left out. Built-in tools are a separate group if `has_built_in_group`. This group is never
     folded if the server has no other tools.
     """
-    groups: dict[str, list[CatalogueItem]] = {key: [] for key in _TITLES}
+    groups: dict[str, list[CatalogueItem]] = {key: [] for key in _GROUP_TITLES}
     for item in items:
         groups[group_of(item) if has_built_in_group else item.kind].append(item)
     if not groups[ItemKind.TOOL]:
@@ -156,6 +159,9 @@ def _label(item: CatalogueItem) -> str:
 
 
 def _matching_rows(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
+    """Return the items that match a query, best first: by label, else by name and title, else by
+    description.
+    """
     matcher, needle = Matcher(query), query.casefold()
     scored_rows = []
     for item in items:
@@ -203,7 +209,7 @@ class CatalogueList(LineList):
         self._rows: list[CatalogueRow] = []
         self._label_width = 0
         """Width in cells of the longest label."""
-        self._folded: frozenset[str] = frozenset({BUILT_IN})
+        self._folded_groups: frozenset[str] = frozenset({BUILT_IN})
         self._query = ""
 
     @property
@@ -236,7 +242,7 @@ class CatalogueList(LineList):
 
     def unhide(self, item: CatalogueItem) -> None:
         """Clear filter and mode, unfold the item's group, and put the cursor on the item."""
-        self._query, self._folded, self._mode = "", self._folded - {group_of(item)}, None
+        self._query, self._folded_groups, self._mode = "", self._folded_groups - {group_of(item)}, None
         self._rebuild_rows(item)
 
     def show_running(self, running: frozenset[tuple[ItemKind, str]]) -> None:
@@ -247,9 +253,9 @@ class CatalogueList(LineList):
 
     def select(self, kind: ItemKind, name: str) -> bool:
         """Put the cursor on an item. Return False if the item is hidden."""
-        for at, row in enumerate(self._rows):
+        for index, row in enumerate(self._rows):
             if isinstance(row, ItemRow) and (row.item.kind, row.item.name) == (kind, name):
-                self.cursor = at
+                self.cursor = index
                 return True
         return False
 
@@ -268,7 +274,7 @@ class CatalogueList(LineList):
         """Fold or unfold a group, or choose an item."""
         row = self._rows[index]
         if isinstance(row, GroupRow):
-            self._folded = self._folded ^ {row.group}
+            self._folded_groups = self._folded_groups ^ {row.group}
             self._set_rows()
         else:
             self.post_message(self.Chosen(row.item))
@@ -281,11 +287,11 @@ class CatalogueList(LineList):
 
     def action_cursor(self, by: int) -> None:
         """Move the cursor by `by` rows. Rows of problems are skipped."""
-        at = self.cursor + by
-        while 0 <= at < len(self._rows) and isinstance(self._rows[at], ProblemRow):
-            at += 1 if by > 0 else -1
-        if 0 <= at < len(self._rows):
-            self.cursor = at
+        index = self.cursor + by
+        while 0 <= index < len(self._rows) and isinstance(self._rows[index], ProblemRow):
+            index += 1 if by > 0 else -1
+        if 0 <= index < len(self._rows):
+            self.cursor = index
 
     def action_open(self) -> None:
         """Choose the item, or fold or unfold the group."""
@@ -293,12 +299,12 @@ class CatalogueList(LineList):
 
     def action_fold(self) -> None:
         """Fold the group that contains the cursor. While there is a filter, all groups stay unfolded."""
-        for at in reversed(range(min(self.cursor + 1, len(self._rows)))):
-            row = self._rows[at]
+        for index in reversed(range(min(self.cursor + 1, len(self._rows)))):
+            row = self._rows[index]
             if isinstance(row, GroupRow):
                 if row.is_open and not self._query:
-                    self.cursor = at
-                    self.choose_row(at)
+                    self.cursor = index
+                    self.choose_row(index)
                 return
 
     def action_unfold(self) -> None:
@@ -331,43 +337,45 @@ class CatalogueList(LineList):
             Choice(
                 "all tools",
                 0,
-                _tool_count_text(tool_count),
+                counted(tool_count, "tool"),
                 "0",
                 help="Tools that clients see without ?mode=.",
             )
         ]
         for number, mode in enumerate(self._modes, 1):
-            missing = f", {len(mode.missing)} missing" if mode.missing else ""
+            hint = counted(len(mode.tools), "tool")
+            if mode.missing:
+                hint += f", {len(mode.missing)} missing"
             key = str(number) if number < 10 else ""
             help_text = mode.description or ", ".join(mode.tools)
-            choices.append(
-                Choice(mode.name, number, _tool_count_text(len(mode.tools)) + missing, key, help=help_text)
-            )
-        current = modes.index(self._mode) if self._mode in modes else 0
-        chosen = await self.app.push_screen_wait(Menu("Tools of a mode", choices, cursor=current))
-        if chosen is not None:
-            self._mode = modes[chosen]
+            choices.append(Choice(mode.name, number, hint, key, help=help_text))
+        current_index = modes.index(self._mode) if self._mode in modes else 0
+        menu = Menu("Tools of a mode", choices, cursor=current_index)
+        chosen_index = await self.app.push_screen_wait(menu)
+        if chosen_index is not None:
+            self._mode = modes[chosen_index]
             self._rebuild_rows(self.item)
 
     def _heading(self, row: GroupRow, width: int) -> Iterator[Span]:
-        count = (
-            f"{row.match_count}/{row.item_count}" if row.match_count < row.item_count else str(row.item_count)
-        )
-        title = f"{'▾' if row.is_open else '▸'} {_TITLES[row.group]}"
-        mode = ""
+        match_note = f"{row.match_count}/" if row.match_count < row.item_count else ""
+        count_text = f"{match_note}{row.item_count}"
+        title = f"{'▾' if row.is_open else '▸'} {_GROUP_TITLES[row.group]}"
+        mode_note = ""
         if self._mode is not None and row.group == ItemKind.TOOL:
-            mode = f" of {one_line(self._mode.name, max(4, width - cell_len(title) - len(count) - 6))}"
+            name_width = max(4, width - cell_len(title) - len(count_text) - 6)
+            mode_note = f" of {one_line(self._mode.name, name_width)}"
+        gap = " " * max(1, width - cell_len(title + mode_note) - len(count_text) - 1)
         yield title, "lines--head"
-        yield mode, "lines--key"
-        yield " " * max(1, width - cell_len(title + mode) - len(count) - 1) + count, "lines--muted"
+        yield mode_note, "lines--key"
+        yield gap + count_text, "lines--muted"
 
     def _item_spans(self, row: ItemRow, width: int) -> Iterator[Span]:
         item = row.item
         is_running = (item.kind, item.name) in self._running_items
         mark, style = ("…", "lines--warn") if is_running else _state_mark(item)
         yield f"  {mark} ", style
-        glyphs = [badge for badge in badges(item) if badge.glyph]
-        label_width = free_width = max(4, width - 4 - 2 * len(glyphs) - 1)
+        glyph_badges = [badge for badge in badges(item) if badge.glyph]
+        label_width = free_width = max(4, width - 4 - 2 * len(glyph_badges) - 1)
         description = ""
         if width >= MIN_WIDTH_WITH_DESCRIPTION:
             label_width = min(_MAX_LABEL_WIDTH, max(self._label_width, 4))
@@ -376,23 +384,22 @@ class CatalogueList(LineList):
         text = one_line(_label(item), label_width) if row.hits else shortened(_label(item), label_width)
         label_style = "lines--muted" if item.problem and not item.stale else ""
         if row.hits:
-            yield from (
-                (letter, "lines--hit" if at in row.hits else label_style) for at, letter in enumerate(text)
-            )
+            for index, letter in enumerate(text):
+                yield letter, "lines--hit" if index in row.hits else label_style
         else:
             yield text, label_style
         yield " " * (label_width - cell_len(text)), ""
         if label_width < free_width:
             gap = free_width - label_width - 2 - cell_len(description)
             yield f"  {description}{' ' * gap}", "lines--muted"
-        for badge in glyphs:
+        for badge in glyph_badges:
             yield f" {badge.glyph}", badge.style
 
     def _set_rows(self) -> None:
         items = items_in_mode(self._mode, self._items)
         # The tools of a mode stay in the order of the mode, so built-in tools are not a separate group.
         self._rows = list(
-            catalogue_rows(items, self._query, self._folded, has_built_in_group=self._mode is None)
+            catalogue_rows(items, self._query, self._folded_groups, has_built_in_group=self._mode is None)
         )
         self._label_width = max((cell_len(_label(item)) for item in items), default=0)
         self.rows_changed()
@@ -403,23 +410,23 @@ class CatalogueList(LineList):
         """
         self._set_rows()
         if item is None or not self.select(item.kind, item.name):
-            headings = (
-                at for at, row in enumerate(self._rows) if isinstance(row, GroupRow) and row.group == group
-            )
-            items = (at for at, row in enumerate(self._rows) if isinstance(row, ItemRow))
-            self.cursor = next((at for positions in (headings, items) for at in positions), 0)
+            headings = [
+                index
+                for index, row in enumerate(self._rows)
+                if isinstance(row, GroupRow) and row.group == group
+            ]
+            item_rows = [index for index, row in enumerate(self._rows) if isinstance(row, ItemRow)]
+            self.cursor = next(iter(headings + item_rows), 0)
         self.watch_cursor()
 
 
 def _state_mark(item: CatalogueItem) -> Span:
-    """Return the glyph before an item: its last version is still served, invalid, changed, or none."""
+    """Return the glyph before an item, which means: previous version still served, invalid, changed, or
+    none of these.
+    """
     if item.problem:
         return ("◌", "lines--warn") if item.stale else ("✕", "lines--bad")
     return ("●", "lines--good") if item.changed else (" ", "")
-
-
-def _tool_count_text(count: int) -> str:
-    return f"{count} tool{'' if count == 1 else 's'}"
 
 
 class CataloguePane(Vertical):

@@ -40,9 +40,9 @@ def waiting_location(link: Link, connection: int, identifier: object) -> str:
     return next((call.where for call in running if call.id == identifier), "")
 
 
-def is_same_item(one: CatalogueItem, other: CatalogueItem) -> bool:
+def is_same_item(item: CatalogueItem, other: CatalogueItem) -> bool:
     """Return True if both describe the same item, perhaps in different versions."""
-    return (one.kind, one.name) == (other.kind, other.name)
+    return (item.kind, item.name) == (other.kind, other.name)
 
 
 @dataclass(slots=True, eq=False)
@@ -63,8 +63,8 @@ class Draft:
     call: LinkCall | None = None
     outcome: CallOutcome | None = None
     ended_call: LinkCall | None = None
-    """Last call while its recorded duration is still unknown, otherwise None."""
-    is_left: bool = False
+    """Last call after its end, until its recorded duration is known. Otherwise None."""
+    may_still_run: bool = False
     """True if the last call was cancelled but its code may still run."""
     desk_end: str = ""
     """Sentence about the last call if it ended at the desk, so that its server never received it, or \"\"."""
@@ -118,20 +118,21 @@ class Draft:
         if self.item.kind is ItemKind.TOOL:
             return self.link.validate(self.server, self.item.name, arguments)
         members = arguments if isinstance(arguments, dict) else {}
-        missing = [name for name in self.schema.get("required", ()) if name not in members]
-        return [SchemaFailure((), f'"{name}" is a required property') for name in missing]
+        missing_names = [name for name in self.schema.get("required", ()) if name not in members]
+        return [SchemaFailure((), f'"{name}" is a required property') for name in missing_names]
 
     @property
     def suggester(self) -> SuggestionSource | None:
         """Function that asks the server for suggestions, or None if the server or item has no suggestions."""
-        server = next((one for one in self.link.view().servers if one.name == self.server), None)
-        has_none = completion_for(self.item, "", "", {}) is None or (
-            server is not None and not server.has_completion
-        )
-        return None if has_none else self._suggestions
+        servers = self.link.view().servers
+        is_unsupported = any(server.name == self.server and not server.has_completion for server in servers)
+        if is_unsupported or completion_for(self.item, "", "", {}) is None:
+            return None
+        return self._suggestions
 
-    async def _suggestions(self, name: str, typed: str) -> Sequence[str]:
-        request = completion_for(self.item, name, typed, self.node.value())
+    async def _suggestions(self, name: str, typed_text: str) -> Sequence[str]:
+        """Return suggestions for the field `name`. Empty if the server has none or refuses."""
+        request = completion_for(self.item, name, typed_text, self.node.value())
         if request is None or self.has_no_suggestions:
             return ()
         call = self.link.request(self.server, *request)
@@ -143,7 +144,7 @@ class Draft:
         self.has_no_suggestions = outcome.error is not None
         completion = (outcome.result or {}).get("completion")
         values = completion.get("values") if isinstance(completion, dict) else None
-        return [one for one in values if isinstance(one, str)] if isinstance(values, list) else ()
+        return [value for value in values if isinstance(value, str)] if isinstance(values, list) else ()
 
     def start(self, arguments: Any) -> None:
         """Make the call.
@@ -152,7 +153,8 @@ class Draft:
         """
         method, params = request_for(self.item, arguments)
         self.previous_outcome = self.outcome if same(arguments, self.arguments) else None
-        self.arguments, self.outcome, self.log_lines, self.desk_end = arguments, None, (), ""
+        self.arguments = arguments
+        self.outcome, self.log_lines, self.desk_end = None, (), ""
         self.arguments_without_secrets = self.without_secrets(arguments)
         if self.change_count is None:
             self.uri = str(params.get("uri", "")) if method == "resources/read" else ""
@@ -177,7 +179,7 @@ class Draft:
         None if the file is not on this machine.
         """
         servers = self.link.view().servers
-        folder = next((one.folder for one in servers if one.name == self.server), "")
+        folder = next((server.folder for server in servers if server.name == self.server), "")
         locations = [line.where for line in self.log_lines if line.where] or [self.item.source]
         return source_location(folder, locations[-1])
 
@@ -208,12 +210,12 @@ class Draft:
         count = len(traffic.exchanges)
         for number in reversed(range(max(0, count - MAX_SEARCHED_EXCHANGES), count)):
             exchange = traffic.exchange(number)
-            is_same = (exchange.connection, exchange.id) == (call.connection, call.request_id)
-            if not is_same or exchange.started < call.started - 1:
+            is_of_call = (exchange.connection, exchange.id) == (call.connection, call.request_id)
+            if not is_of_call or exchange.started < call.started - 1:
                 continue
             operation = exchange if exchange.part_of is None else traffic.exchange(exchange.part_of)
             if operation.ended is not None and operation.status is not Status.LEFT:
-                self.is_left = False
+                self.may_still_run = False
                 self.outcome = replace(self.outcome, elapsed_s=operation.elapsed(operation.ended))
                 self.desk_end = end_at_desk(traffic, exchange)
                 self.ended_call = None
@@ -268,11 +270,13 @@ def merged_values(old_defaults: Any, entered: Any, new_defaults: Any) -> Any:
     return {name: value for name, value in merged.items() if value is not UNSET}
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    return one is other if UNSET in (one, other) else same(one, other)
+def _is_same(value: Any, other: Any) -> bool:
+    """Return True if two values, each of which may be `UNSET`, are equal as JSON."""
+    return value is other if UNSET in (value, other) else same(value, other)
 
 
 def _json_value(text: str) -> Any:
+    """Return the value of a JSON text, or `UNSET` if the text is invalid."""
     try:
         return json.loads(text)
     except ValueError:
@@ -284,16 +288,14 @@ def _kept_values_message(old_defaults: Any, entered: Any, schema: Schema) -> str
 
     These values are kept, even if the new schema has no field for them.
     """
-    values, defaults = (
-        entered if isinstance(entered, dict) else {},
-        old_defaults if isinstance(old_defaults, dict) else {},
-    )
-    changed = [name for name, value in values.items() if not _is_same(value, defaults.get(name, UNSET))]
-    if not changed:
+    values = entered if isinstance(entered, dict) else {}
+    defaults = old_defaults if isinstance(old_defaults, dict) else {}
+    changed_names = [name for name, value in values.items() if not _is_same(value, defaults.get(name, UNSET))]
+    if not changed_names:
         return ""
-    removed = [name for name in changed if name not in (schema.get("properties") or {})]
-    removed_note = f"; no longer a parameter: {', '.join(removed)}" if removed else ""
-    return f"the schema changed; what you entered is kept: {', '.join(changed)}{removed_note}"
+    removed_names = [name for name in changed_names if name not in (schema.get("properties") or {})]
+    removed_note = f"; no longer a parameter: {', '.join(removed_names)}" if removed_names else ""
+    return f"the schema changed; what you entered is kept: {', '.join(changed_names)}{removed_note}"
 
 
 class Drafts:
@@ -332,7 +334,7 @@ class Drafts:
             draft.outcome = draft.call.outcome.result()
             draft.log_lines = draft.log_of(draft.call)
             draft.ended_call, draft.call = draft.call, None
-            draft.is_left = draft.outcome.cancelled
+            draft.may_still_run = draft.outcome.cancelled
             draft.update_duration()
             if not draft.is_reread:
                 past_call = PastCall(
@@ -359,7 +361,7 @@ def _status(draft: Draft) -> str:
     outcome = draft.outcome
     assert outcome is not None
     if outcome.cancelled:
-        return "stopped waiting" if draft.is_left else "cancelled"
+        return "stopped waiting" if draft.may_still_run else "cancelled"
     if outcome.error is not None:
         return f"protocol error {outcome.error.get('code', '')}"
     return "tool error" if (outcome.result or {}).get("isError") else "ok"

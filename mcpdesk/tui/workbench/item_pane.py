@@ -50,7 +50,8 @@ _MAX_PERCENT_WITH_RESULT = 20
 """Maximum height of the arguments above an existing result, in percent of the screen."""
 _MAX_VALIDATED_BYTES = 1_000_000
 """Maximum number of bytes of a result that is validated against the output schema."""
-_VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
+_CALL_PHRASES = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
+"""Effect of ctrl+r, by kind of item. Any other item is read."""
 
 
 class WorkArea(WithFirstResize, Container):
@@ -114,10 +115,8 @@ class ItemPane(WithFirstResize, Vertical):
 
     def on_resize(self, event: events.Resize) -> None:
         is_high = self.screen.size.height >= _MIN_HIGH_ROWS
-        self.set_class(
-            event.size.width < (_MIN_SIDE_BY_SIDE_WIDTH_IF_HIGH if is_high else _MIN_SIDE_BY_SIDE_WIDTH),
-            "-stacked",
-        )
+        min_width = _MIN_SIDE_BY_SIDE_WIDTH_IF_HIGH if is_high else _MIN_SIDE_BY_SIDE_WIDTH
+        self.set_class(event.size.width < min_width, "-stacked")
         self._divide()
 
     def on_work_area_resized(self) -> None:
@@ -131,29 +130,29 @@ class ItemPane(WithFirstResize, Vertical):
     def widen_result(self, by: int) -> None:
         """Increase the share of the result, in steps, and remember it."""
         is_stacked = self._is_stacked
-        _, share = self._split.parts(stacked=is_stacked)
+        _, share = self._split.parts(is_stacked=is_stacked)
         height = self.query_one("#work").size.height
         # If the person chose no share, arguments above the result are as high as their form.
         visible_share = 100 * self.result.outer_size.height / height if is_stacked and height else share
-        self._split.move(by * STEP_PERCENT, stacked=is_stacked, visible_share=visible_share)
+        self._split.move(by * STEP_PERCENT, is_stacked=is_stacked, visible_share=visible_share)
         self._split.store()
         self._divide()
 
     def _divide(self) -> None:
+        """Divide the space between arguments and result."""
         is_stacked = self._is_stacked
-        parts = self._split.parts(stacked=is_stacked)
-        for box, part in zip((self.arguments, self.result), parts, strict=True):
-            box.styles.width = "1fr" if is_stacked else f"{part}fr"
-            box.styles.height = f"{part}fr" if is_stacked else "1fr"
-        if is_stacked and self._split.share(stacked=True) is None:
+        shares = self._split.parts(is_stacked=is_stacked)
+        for box, share in zip((self.arguments, self.result), shares, strict=True):
+            box.styles.width = "1fr" if is_stacked else f"{share}fr"
+            box.styles.height = f"{share}fr" if is_stacked else "1fr"
+        if is_stacked and self._split.share(is_stacked=True) is None:
             max_rows = max(1, self.query_one("#work").size.height * MAX_ARGUMENTS_PERCENT // 100)
             # The limit depends on the screen instead of the space above the traffic strip. Otherwise hints
             # would appear and disappear with the number of lines of the strip.
-            screen_height = self.screen.size.height
-            min_rows = min(
-                max_rows, max(_MIN_ARGUMENTS_ROWS, screen_height * _MAX_PERCENT_WITH_RESULT // 100)
-            )
-            self.arguments.fit_form(min_rows if self._has_result else max_rows, max_rows_with_hints=min_rows)
+            share_of_screen = self.screen.size.height * _MAX_PERCENT_WITH_RESULT // 100
+            max_rows_with_result = min(max_rows, max(_MIN_ARGUMENTS_ROWS, share_of_screen))
+            form_rows = max_rows_with_result if self._has_result else max_rows
+            self.arguments.fit_form(form_rows, max_rows_with_hints=max_rows_with_result)
             self.result.styles.height = "1fr"
         else:
             self.arguments.fit_form(None)
@@ -184,7 +183,7 @@ class ItemPane(WithFirstResize, Vertical):
             share = (work_region.bottom - event.screen_y) / max(1, work_region.height)
         else:
             share = (work_region.right - event.screen_x) / max(1, work_region.width)
-        self._split.set(100 * share, stacked=self._is_stacked)
+        self._split.set(100 * share, is_stacked=self._is_stacked)
         self._divide()
 
     def on_mouse_up(self) -> None:
@@ -245,7 +244,7 @@ class ItemPane(WithFirstResize, Vertical):
         """Update the duration of the running call, and the line about the token of the server."""
         if not view.servers and not self.has_class("-none"):
             self.show_instructions(None)
-        server_view = next((one for one in view.servers if one.name == server), None)
+        server_view = next((candidate for candidate in view.servers if candidate.name == server), None)
         self.query_one(ItemHeader).update_server(server_view)
         self.show_title()
 
@@ -261,10 +260,12 @@ class ItemPane(WithFirstResize, Vertical):
                 is_small = len(draft.outcome.raw) <= _MAX_VALIDATED_BYTES
                 marks = schema_marks(schema, structured) if is_small else {}
                 faults = _faults(draft, marks) if is_small else []
-                limits = self._checked_limits[1] if self._checked_limits[0] is draft.outcome else None
-                faults += limits or []
+                checked_outcome, limit_texts = self._checked_limits
+                is_checked = checked_outcome is draft.outcome
+                if is_checked:
+                    faults += limit_texts
                 await self.result.show(draft.outcome, marks, draft.log_lines, draft.previous_outcome, faults)
-                if limits is None:
+                if not is_checked:
                     self._find_limits(draft, draft.outcome)
             else:
                 await self.result.show_lines(*_hint_lines(draft))
@@ -309,7 +310,7 @@ def _hint_lines(draft: Draft | None) -> Iterator[Content]:
     if item.problem:
         yield Content.styled(clean(item.problem), "$text-warning" if item.stale else "$text-error")
     if item.stale or not item.problem:
-        yield Content.styled(f"ctrl+r {_VERBS.get(item.kind, 'reads the resource')}.", "$text-muted")
+        yield Content.styled(f"ctrl+r {_CALL_PHRASES.get(item.kind, 'reads the resource')}.", "$text-muted")
 
 
 def _result_title(draft: Draft | None) -> tuple[str, str]:
@@ -320,17 +321,16 @@ def _result_title(draft: Draft | None) -> tuple[str, str]:
     if draft.call is not None and not draft.is_reread:
         title, style = f"Result ─ … running {duration(time.time() - draft.call.started)}", "$text-warning"
     elif draft.outcome is not None:
-        verdict_text, style = verdict(draft.outcome, is_still_running=draft.is_left)
+        verdict_text, style = verdict(draft.outcome, is_still_running=draft.may_still_run)
         title = f"Result ─ {verdict_text}"
         if draft.desk_end:
             title, style = f"{title} ─ {draft.desk_end}", "$text-warning"
     elif draft.item.problem and not draft.item.stale:
         title, style = "Unavailable", "$text-error"
     if draft.change_count is not None:
-        changes = (
-            f", {draft.change_count} change{'s' * (draft.change_count > 1)}" if draft.change_count else ""
-        )
-        title += f" ─ ◉ watched{changes}"
+        title += " ─ ◉ watched"
+        if draft.change_count:
+            title += f", {draft.change_count} change{'s' * (draft.change_count > 1)}"
     return title, style
 
 
@@ -346,7 +346,7 @@ class ItemHeader(Widget):
 
     _item: CatalogueItem | None = None
     _server: ServerView | None = None
-    _token = ("", "")
+    _shown_token_line = ("", "")
     """Line about tokens, and its colour."""
     _width = 0
     """Width in cells. Reading the size during layout would lay out the whole screen again."""
@@ -358,41 +358,42 @@ class ItemHeader(Widget):
     def show(self, item: CatalogueItem | None) -> None:
         """Show another item."""
         self._item = item
-        self._token = self._token_line()
+        self._shown_token_line = self._token_line()
         self.refresh(layout=True)
 
     def update_server(self, server: ServerView | None) -> None:
         """Update the information about the server of the item."""
         self._server = server
         line = self._token_line()
-        if line != self._token:
-            self._token = line
+        if line != self._shown_token_line:
+            self._shown_token_line = line
             self.refresh(layout=True)
 
     def render(self) -> Content:
         item = self._item
         if item is None:
             return Content("")
-        words = " · ".join(badge.word for badge in badges(item))
-        source, title_width = one_line(item.source), self._width - cell_len(words) - 3
+        badge_text = " · ".join(badge.word for badge in badges(item))
+        source = one_line(item.source)
+        title_width = self._width - cell_len(badge_text) - 3
         name = item.name if item.title == item.name else f"{item.name} · {item.title}"
         has_source_room = cell_len(name) + cell_len(source) + 4 <= title_width
         title = one_line(name, max(10, title_width))
         source_text = f"  {source}" if has_source_room else ""
-        gap = max(2, self._width - cell_len(title) - cell_len(words) - cell_len(source_text) - 2)
-        style = "$text-error" if "destructive" in words else "$text-success"
+        gap = max(2, self._width - cell_len(title) - cell_len(badge_text) - cell_len(source_text) - 2)
+        style = "$text-error" if "destructive" in badge_text else "$text-success"
         title_line = Content.assemble(
-            (title, "bold $text-primary"), " " * gap, (words, style), (source_text, "$text-muted")
+            (title, "bold $text-primary"), " " * gap, (badge_text, style), (source_text, "$text-muted")
         )
         lines = [title_line]
         if item.problem:
-            word = "stale: the previous version is served" if item.stale else "unavailable"
+            state = "stale: the previous version is served" if item.stale else "unavailable"
             # The pane below shows the full problem of an item that cannot be called.
-            problem = f"✕ {word}: {item.problem}"
+            problem = f"✕ {state}: {item.problem}"
             problem_text = one_line(problem) if item.stale else shortened(problem, max(10, self._width))
             lines.append(Content.styled(problem_text, "$text-warning" if item.stale else "$text-error"))
-        if self._token[0]:
-            lines.append(Content.styled(*self._token))
+        if self._shown_token_line[0]:
+            lines.append(Content.styled(*self._shown_token_line))
         description_parts = [
             part for part in (clean(item.description.strip()), "" if has_source_room else source) if part
         ]
@@ -420,7 +421,7 @@ async def hello(name: str, times: int = 1) -> str:
 
 
 class FirstToolInstructions(Static):
-    """Information about a server without items: how to add the first one, or the state of an upstream."""
+    """Text about a server without items: instructions for the first item, or the state of an upstream."""
 
     def show_instructions(self, server: ServerView | None) -> None:
         """Show an example with the folder of this server, or the state of an upstream."""

@@ -23,6 +23,7 @@ _ITEM_METHODS = {
     "prompts/get": (ItemKind.PROMPT, "name"),
     "resources/read": (ItemKind.RESOURCE, "uri"),
 }
+"""Method -> kind of the item, and the member of `params` that names it."""
 _COMMANDS = {
     "tools/call": ("call", "name"),
     "prompts/get": ("prompt", "name"),
@@ -31,6 +32,7 @@ _COMMANDS = {
 }
 """Method -> command, and the member of `params` that is its first argument."""
 _OPTIONAL_VARIABLES = re.compile(r"\{[?&]([^}]*)\}")
+"""Matches the query variables of a URI template."""
 
 
 def schema_of(item: CatalogueItem) -> Schema:
@@ -51,23 +53,28 @@ def _template_schema(template: str) -> Schema:
         variables = parsed_template(template).variables
     except ValueError:
         return {}
-    optional = {name for names in _OPTIONAL_VARIABLES.findall(template) for name in names.split(",")}
+    optional_names = {name for names in _OPTIONAL_VARIABLES.findall(template) for name in names.split(",")}
     properties = {name: {"type": "string"} for name in variables}
     return {
         "type": "object",
         "properties": properties,
-        "required": [name for name in properties if name not in optional],
+        "required": [name for name in properties if name not in optional_names],
     }
 
 
 def _prompt_schema(definition: Mapping[str, Any]) -> Schema:
-    arguments = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
+    members = definition.get("arguments") or ()
+    arguments = [member for member in members if isinstance(member, dict) and "name" in member]
     properties = {
-        one["name"]: {"type": "string"} | {key: one.get(key, "") for key in ("title", "description")}
-        for one in arguments
+        argument["name"]: {
+            "type": "string",
+            "title": argument.get("title", ""),
+            "description": argument.get("description", ""),
+        }
+        for argument in arguments
     }
-    required = [one["name"] for one in arguments if one.get("required")]
-    return {"type": "object", "properties": properties, "required": required}
+    required_names = [argument["name"] for argument in arguments if argument.get("required")]
+    return {"type": "object", "properties": properties, "required": required_names}
 
 
 def request_for(item: CatalogueItem, arguments: Any) -> Request:
@@ -136,10 +143,12 @@ def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
 
 def shell_command(method: str, params: Mapping[str, Any], folder: str) -> str:
     """Return the `mcpdesk` command that sends the same request, or "" for methods without a command."""
-    verb, member = _COMMANDS.get(method, ("", ""))
-    if not verb:
+    command, member = _COMMANDS.get(method, ("", ""))
+    if not command:
         return ""
-    words = ["mcpdesk", verb, folder, *([str(params.get(member, ""))] if member else [])]
+    words = ["mcpdesk", command, folder]
+    if member:
+        words.append(str(params.get(member, "")))
     arguments = params.get("arguments")
     for key, value in arguments.items() if isinstance(arguments, dict) else ():
         words.append(f"{key}={value}" if isinstance(value, str) else f"{key}:={compact(value)}")

@@ -10,8 +10,8 @@ from mcpdesk.recorder.index.query import EVERYTHING, About, Node
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 
-_NO_MESSAGES = "  No messages yet. ctrl+r calls; space lists all actions."
-_NOTHING_TO_CALL = "  No messages yet."
+_NO_MESSAGES_WITH_KEYS = "  No messages yet. ctrl+r calls; space lists all actions."
+_NO_MESSAGES = "  No messages yet."
 _REQUESTS = {
     ItemKind.TOOL: ("tools/call", "  No calls of this tool yet."),
     ItemKind.PROMPT: ("prompts/get", "  No requests for this prompt yet."),
@@ -28,7 +28,7 @@ class ItemTraffic(TrafficList):
         super().__init__(index, compact=True)
         self._shown_item: tuple[str, ItemKind, str] | None = None
         """Server, kind and name of the item whose requests are shown, or None if all messages are shown."""
-        self._show_empty(_NOTHING_TO_CALL)
+        self._show_empty(_NO_MESSAGES)
 
     def show_item(self, server: str, item: CatalogueItem | None, *, may_call: bool) -> None:
         """Show only the requests for an item of a server, or all messages if the item is None.
@@ -37,7 +37,7 @@ class ItemTraffic(TrafficList):
         """
         new_item = None if item is None else (server, item.kind, item.name)
         if item is None:
-            self._show_empty(_NO_MESSAGES if may_call else _NOTHING_TO_CALL)
+            self._show_empty(_NO_MESSAGES_WITH_KEYS if may_call else _NO_MESSAGES)
         if new_item == self._shown_item:
             return
         self._shown_item = new_item
@@ -47,6 +47,7 @@ class ItemTraffic(TrafficList):
         self.filter(EVERYTHING if item is None else requests_for(server, item), is_typed=True)
 
     def _show_empty(self, text: str) -> None:
+        """Set the text of the list without messages."""
         if self.empty_text != [(text, "traffic--muted")]:
             self.empty_text = [(text, "traffic--muted")]
             self.refresh()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 _MAX_TITLE_WIDTH = 36
+"""Maximum width in cells of the title of an offer."""
 
 
 class OfferedServers(LineList):
@@ -48,10 +49,10 @@ class OfferedServers(LineList):
             self._message = str(reason)
             self.rows_changed()
             return
-        sample = shlex.quote(str(paths.sample_servers() / "desk"))
-        self._offers = (*offers, ServerOffer(sample, "the sample of mcpdesk", "to try things out"))
+        sample_folder = shlex.quote(str(paths.sample_servers() / "desk"))
+        self._offers = (*offers, ServerOffer(sample_folder, "the sample of mcpdesk", "to try things out"))
         self.can_focus = True
-        self.cursor = next((at for at, offer in enumerate(self._offers) if not offer.problem), 0)
+        self.cursor = next((index for index, offer in enumerate(self._offers) if not offer.problem), 0)
         self.rows_changed()
         if self.display and (self.screen.focused is None or isinstance(self.screen.focused, CatalogueList)):
             self.focus()
@@ -62,15 +63,12 @@ class OfferedServers(LineList):
             yield f"  {one_line(self._message, max(1, width - 2))}", "lines--muted"
             return
         offer = self._offers[index]
-        longest_title = max(len(one.title) for one in self._offers)
-        title_width = max(8, min(longest_title, _MAX_TITLE_WIDTH, width // 2))
+        max_title_length = max(len(other.title) for other in self._offers)
+        title_width = max(8, min(max_title_length, _MAX_TITLE_WIDTH, width // 2))
         yield (" ✕ ", "lines--bad") if offer.problem else ("   ", "")
         yield column(offer.title, title_width), "lines--muted" if offer.problem else ""
-        note = offer.problem or offer.note
-        yield (
-            f"  {one_line(note, max(1, width - title_width - 5))}",
-            "lines--bad" if offer.problem else "lines--muted",
-        )
+        note = one_line(offer.problem or offer.note, max(1, width - title_width - 5))
+        yield f"  {note}", "lines--bad" if offer.problem else "lines--muted"
 
     def choose_row(self, index: int) -> None:
         """Open the server after a question about trust, or show why it cannot be opened."""

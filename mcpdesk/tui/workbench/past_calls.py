@@ -128,8 +128,9 @@ class SavedCalls:
 
     def add(self, server: str, item: str, name: str, arguments: Any) -> None:
         """Save arguments. Arguments with the same name are replaced."""
-        others = [(key, value) for key, value in self.of(server, item).items() if key != name]
-        self._arguments_by_item[f"{server} {item}"] = dict([*others, (name, arguments)][-MAX_SAVED_CALLS:])
+        other_calls = [entry for entry in self.of(server, item).items() if entry[0] != name]
+        newest_calls = [*other_calls, (name, arguments)][-MAX_SAVED_CALLS:]
+        self._arguments_by_item[f"{server} {item}"] = dict(newest_calls)
         self._write()
 
     def remove(self, server: str, item: str, name: str) -> None:

@@ -74,15 +74,15 @@ class ReplayRow:
         members = [
             key
             for key in _COMPARED_MEMBERS
-            if key != "structuredContent" or all(key in (one.result or {}) for one in outcomes)
+            if key != "structuredContent" or all(key in (compared.result or {}) for compared in outcomes)
         ]
-        recorded, new = (_with_members(one, members) for one in outcomes)
+        recorded, new = (_with_members(compared, members) for compared in outcomes)
         self.recorded_outcome, self.new_outcome = recorded, new
         is_same = same([recorded.result, _error_reason(recorded)], [new.result, _error_reason(new)])
-        failed_before, fails_now = has_failed(recorded), has_failed(new)
-        if fails_now:
-            self.verdict = ReplayVerdict.STILL_FAILS if failed_before else ReplayVerdict.FAILS
-        elif failed_before:
+        had_failed = has_failed(recorded)
+        if has_failed(new):
+            self.verdict = ReplayVerdict.STILL_FAILS if had_failed else ReplayVerdict.FAILS
+        elif had_failed:
             self.verdict = ReplayVerdict.FIXED
         else:
             self.verdict = ReplayVerdict.SAME if is_same else ReplayVerdict.DIFFERENT
@@ -117,12 +117,12 @@ class RecordingReplay:
 
         Cancelling also cancels the running call.
         """
-        end = time.monotonic() + REPLAY_TIMEOUT_S
+        deadline = time.monotonic() + REPLAY_TIMEOUT_S
         self.has_begun = self.is_running = True
         rows_changed()
         try:
             for row in self.rows:
-                timeout_s = min(CALL_TIMEOUT_S, end - time.monotonic())
+                timeout_s = min(CALL_TIMEOUT_S, deadline - time.monotonic())
                 if timeout_s <= 0:
                     self.problem = f"after {REPLAY_TIMEOUT_S:g} seconds no more calls are made"
                     break
@@ -224,13 +224,13 @@ class Saves:
 
 def _load_problems(catalogue: Catalogue) -> Iterator[str]:
     """Yield a sentence for each invalid file, with the names of its items."""
-    names = dict[tuple[str, str, bool], list[str]]()
+    names_by_problem = dict[tuple[str, str, bool], list[str]]()
     for item in catalogue.items:
         if item.problem and not item.is_fit:
-            names.setdefault((item.source, item.problem, item.stale), []).append(item.name)
-    for (source, problem, is_stale), items in names.items():
+            names_by_problem.setdefault((item.source, item.problem, item.stale), []).append(item.name)
+    for (source, problem, is_stale), names in names_by_problem.items():
         state = "the previous version is still served" if is_stale else "not offered"
-        yield f"{source}: {problem} · {', '.join(items)}: {state}"
+        yield f"{source}: {problem} · {', '.join(names)}: {state}"
 
 
 def _policies(catalogue: Catalogue) -> dict[str, Policy]:
@@ -271,7 +271,9 @@ def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
     rows = list[ReplayRow]()
     for exchange in calls_of(link, server, tools):
         row = _replay_row(link, exchange)
-        if row is None or any(one.tool == row.tool and same(one.arguments, row.arguments) for one in rows):
+        if row is None or any(
+            other.tool == row.tool and same(other.arguments, row.arguments) for other in rows
+        ):
             continue
         rows.append(row)
         yield row
@@ -319,4 +321,5 @@ def _with_members(outcome: CallOutcome, members: list[str]) -> CallOutcome:
 
 
 def _error_reason(outcome: CallOutcome) -> Any:
+    """Return code and message of an error, or None if there is no error."""
     return None if outcome.error is None else [outcome.error.get("code"), outcome.error.get("message")]

@@ -86,8 +86,8 @@ class SavePage(Dialog[None]):
     ) -> None:
         super().__init__()
         self._saves, self._server, self._start, self._stop = saves, server, start, stop
-        self._shown_save: Save | None = None
-        """Save that is shown, or None for the latest save."""
+        self._selected_save: Save | None = None
+        """Earlier save that the person selected, or None to show the latest save."""
         self._is_ready = False
         saves.update_page = self.update_rows
         self._drawn_difference: tuple[object, object] | None = None
@@ -121,7 +121,7 @@ class SavePage(Dialog[None]):
 
     def _show_rows(self) -> None:
         saves, saves_of_server = self._saves, self._saves.of(self._server)
-        save = self._save
+        save = self._displayed_save
         replay = save.replay
         title = _title(saves_of_server, saves_of_server.index(save))
         self.query_one(".box").border_title = f"{one_line(self._server, _MAX_NAME_WIDTH)}: {title}"
@@ -135,13 +135,13 @@ class SavePage(Dialog[None]):
         self.rows.show(() if replay is None else replay.rows)
 
     @property
-    def _save(self) -> Save:
+    def _displayed_save(self) -> Save:
+        """Save that is shown: the selected one if it is still stored, else the latest."""
         saves_of_server = self._saves.of(self._server)
-        return (
-            self._shown_save
-            if self._shown_save in saves_of_server and self._shown_save is not None
-            else saves_of_server[-1]
-        )
+        selected_save = self._selected_save
+        if selected_save is not None and selected_save in saves_of_server:
+            return selected_save
+        return saves_of_server[-1]
 
     @on(ReplayList.Moved)
     async def _show_difference(self) -> None:
@@ -158,13 +158,13 @@ class SavePage(Dialog[None]):
     def action_step(self, by: int) -> None:
         """Show an earlier or a later save."""
         saves_of_server = self._saves.of(self._server)
-        index = max(0, min(len(saves_of_server) - 1, saves_of_server.index(self._save) + by))
-        self._shown_save = None if index == len(saves_of_server) - 1 else saves_of_server[index]
+        index = max(0, min(len(saves_of_server) - 1, saves_of_server.index(self._displayed_save) + by))
+        self._selected_save = None if index == len(saves_of_server) - 1 else saves_of_server[index]
         self.update_rows()
 
     def action_start(self) -> None:
         """Repeat the calls with the current code."""
-        self._shown_save = None
+        self._selected_save = None
         self._start()
 
     def action_stop(self) -> None:
@@ -200,7 +200,7 @@ def _title(saves_of_server: Sequence[Save], index: int) -> str:
     time_text = clock(save.time)[:8]
     if index == len(saves_of_server) - 1:
         return f"what the last save changed · {time_text}"
-    real_saves = [one for one in saves_of_server if one.time]
+    real_saves = [candidate for candidate in saves_of_server if candidate.time]
     return f"save {real_saves.index(save) + 1} of {len(real_saves)} · {time_text}"
 
 
@@ -211,10 +211,10 @@ def _contract_text(save: Save) -> Content:
     ]
     changes = save.changes
     for change in changes[:MAX_CHANGES]:
-        word = (f"{change.verdict:<11}", _VERDICT_STYLES[change.verdict])
+        verdict = (f"{change.verdict:<11}", _VERDICT_STYLES[change.verdict])
         source = save.sources.get((change.kind, change.name), "")
         location = (f"  {one_line(source)}", "$text-muted")
-        lines.append(Content.assemble(word, one_line(str(change)), location))
+        lines.append(Content.assemble(verdict, one_line(str(change)), location))
         if change.was or change.now:
             sides = (("-", change.was, "$text-error"), ("+", change.now, "$text-success"))
             lines += [

@@ -90,10 +90,10 @@ class SaveWatch:
         await replay.run(self._saves.refresh_page)
         if self._saves.update_page is None:
             is_breaking = save.is_breaking
-            title = f"recording of {replay.server}: {replay.summary}{', breaking change' * is_breaking}"
+            message = f"recording of {replay.server}: {replay.summary}{', breaking change' * is_breaking}"
             severity: SeverityLevel = "warning" if replay.has_differences or is_breaking else "information"
             self._refresh()  # show the notice about the save itself first
-            app.notify(one_line(f"{title} · v d shows it"), severity=severity, markup=False)
+            app.notify(one_line(f"{message} · v d shows it"), severity=severity, markup=False)
 
     async def _new_replay(self, app: App[None], server: str) -> RecordingReplay:
         """Create a replay of the recorded calls of a server's read-only tools, and fetch all their bytes."""

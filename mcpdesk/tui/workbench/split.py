@@ -16,38 +16,41 @@ _DEFAULT_PERCENT = 55
 
 
 class Split:
-    """Two shares of the result in percent: one if it is beside the arguments, and one if it is below them
-    (stacked).
+    """Two shares of the result in percent: one for a result beside the arguments, and one for a result below
+    them (stacked).
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = path or state_folder() / "split"
-        shares = zip((False, True), self._stored_shares(), strict=False)
-        self._shares: dict[bool, int] = {stacked: share for stacked, share in shares if share != NOT_CHOSEN}
+        stored_shares = zip((False, True), self._stored_shares(), strict=False)
+        self._shares: dict[bool, int] = {
+            is_stacked: share for is_stacked, share in stored_shares if share != NOT_CHOSEN
+        }
+        """Share of the result in percent that the person chose, for False (beside) and True (stacked)."""
 
-    def share(self, *, stacked: bool) -> int | None:
+    def share(self, *, is_stacked: bool) -> int | None:
         """Return the share that the person chose, or None."""
-        return self._shares.get(stacked)
+        return self._shares.get(is_stacked)
 
-    def set(self, share: float, *, stacked: bool) -> None:
+    def set(self, share: float, *, is_stacked: bool) -> None:
         """Set a share. It is limited to the allowed range."""
-        self._shares[stacked] = max(MIN_PERCENT, min(MAX_PERCENT, round(share)))
+        self._shares[is_stacked] = max(MIN_PERCENT, min(MAX_PERCENT, round(share)))
 
-    def move(self, by: int, *, stacked: bool, visible_share: float) -> None:
+    def move(self, by: int, *, is_stacked: bool, visible_share: float) -> None:
         """Increase the share of the result by `by` percentage points.
 
-        `visible_share` is the share on the screen. It is changed if the person has not chosen a share yet. A
-        share beyond the limits is not moved against the direction of `by`.
+        If the person has not chosen a share yet, the change starts from `visible_share`, the share on the
+        screen. A share beyond the limits is not moved against the direction of `by`.
         """
-        chosen_share = self.share(stacked=stacked)
+        chosen_share = self.share(is_stacked=is_stacked)
         share = visible_share if chosen_share is None else chosen_share
         new_share = max(MIN_PERCENT, min(MAX_PERCENT, share + by))
         if (new_share - share) * by > 0:
-            self.set(new_share, stacked=stacked)
+            self.set(new_share, is_stacked=is_stacked)
 
-    def parts(self, *, stacked: bool) -> tuple[int, int]:
+    def parts(self, *, is_stacked: bool) -> tuple[int, int]:
         """Return the shares of arguments and result in percent."""
-        chosen_share = self.share(stacked=stacked)
+        chosen_share = self.share(is_stacked=is_stacked)
         share = _DEFAULT_PERCENT if chosen_share is None else chosen_share
         return 100 - share, share
 
@@ -55,17 +58,15 @@ class Split:
         """Store the shares."""
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            shares = (self._shares.get(stacked, NOT_CHOSEN) for stacked in (False, True))
+            shares = (self._shares.get(is_stacked, NOT_CHOSEN) for is_stacked in (False, True))
             self._file.write_text(" ".join(map(str, shares)) + "\n", "utf-8")
 
     def _stored_shares(self) -> list[int]:
+        """Return the two stored shares. Return fewer or none if the file is missing or invalid."""
         try:
             words = self._file.read_text("utf-8").split()
         except (OSError, UnicodeDecodeError):
             return []
         shares = [int(word) for word in words if word.isdecimal() and len(word) < 3]
-        return (
-            shares
-            if all(share == NOT_CHOSEN or MIN_PERCENT <= share <= MAX_PERCENT for share in shares)
-            else []
-        )
+        are_valid = all(share == NOT_CHOSEN or MIN_PERCENT <= share <= MAX_PERCENT for share in shares)
+        return shares if are_valid else []
