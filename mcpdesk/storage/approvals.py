@@ -8,7 +8,8 @@ from sqlite3 import Connection
 
 from mcpdesk.storage.facts import fact, set_fact
 
-POLICIES = "policies"
+POLICIES_KEY = "policies"
+"""Key of the policies that were set at the desk: a JSON object with the policy of each tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ def revoke(connection: Connection, tool: str, peer: str) -> tuple[Grant, ...]:
 
 def policies(connection: Connection) -> dict[str, str]:
     """Return the policies set at the desk, by tool."""
-    stored = fact(connection, POLICIES)
-    return {} if stored is None else dict(json.loads(stored))
+    policies_json = fact(connection, POLICIES_KEY)
+    return {} if policies_json is None else dict(json.loads(policies_json))
 
 
 def set_policy(connection: Connection, tool: str, policy: str | None) -> None:
@@ -56,4 +57,4 @@ def set_policy(connection: Connection, tool: str, policy: str | None) -> None:
     policy_by_tool.pop(tool, None)
     if policy is not None:
         policy_by_tool[tool] = policy
-    set_fact(connection, POLICIES, json.dumps(policy_by_tool) if policy_by_tool else None)
+    set_fact(connection, POLICIES_KEY, json.dumps(policy_by_tool) if policy_by_tool else None)

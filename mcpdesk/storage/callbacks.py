@@ -12,11 +12,11 @@ from mcpdesk.storage.facts import MAX_ID
 
 COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_fired, core"
 MAX_FINISHED_CALLBACKS = 200
-"""Maximum finished callbacks that are kept."""
+"""Maximum number of finished callbacks that are kept."""
 CREATOR_KEY = ""
 """Key in the map of notified peers that represents the connection that created the callback."""
 MAX_NOTIFIED_PEERS = 100
-"""Maximum peers remembered for each callback."""
+"""Maximum number of peers that are remembered for each callback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +52,37 @@ def add(
     unused_id: int | None = None,
     core: str = "",
 ) -> Callback:
-    """Store a new callback, due after its delay. `unused_id` is an id that `free_id` reported as free."""
-    sql = "INSERT INTO callbacks (id, message, delay_s, repeat_count, due, peer, created, core) VALUES "
+    """Store a new callback, due after its delay.
+
+    `unused_id` is an id for which `release_id` returned True. If None, SQLite chooses the id.
+    """
+    columns = "(id, message, delay_s, repeat_count, due, peer, created, core)"
     row = (unused_id, message, delay_s, repeat_count, now + delay_s, peer, now, core)
-    sql += "(?, ?, ?, ?, ?, ?, ?, ?)"
-    number = connection.execute(sql, row).lastrowid
-    sql = "DELETE FROM callbacks WHERE due IS NULL AND id NOT IN "
-    newest = "(SELECT id FROM callbacks WHERE due IS NULL ORDER BY id DESC LIMIT ?)"
-    connection.execute(sql + newest, (MAX_FINISHED_CALLBACKS,))
-    callback = one(connection, number or 0)
+    insertion = connection.execute(f"INSERT INTO callbacks {columns} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    number = insertion.lastrowid
+    newest_ids = "SELECT id FROM callbacks WHERE due IS NULL ORDER BY id DESC LIMIT ?"
+    connection.execute(
+        f"DELETE FROM callbacks WHERE due IS NULL AND id NOT IN ({newest_ids})", (MAX_FINISHED_CALLBACKS,)
+    )
+    callback = find(connection, number or 0)
     assert callback is not None
     return callback
 
 
-def free_id(connection: Connection, number: int) -> bool:
+def release_id(connection: Connection, number: int) -> bool:
     """Delete the callback with that id if it is finished. Return True if the id is free now."""
     connection.execute("DELETE FROM callbacks WHERE id = ? AND due IS NULL", (number,))
-    return one(connection, number) is None
+    return find(connection, number) is None
 
 
 def mark_notified(connection: Connection, number: int, peers: Iterable[str]) -> None:
     """Record that peers were notified of all past firings of a callback."""
     row = connection.execute("SELECT told, fired FROM callbacks WHERE id = ?", (number,)).fetchone()
     if row is not None:
-        notified = json.loads(row[0]) | dict.fromkeys(peers, row[1])
-        newest = dict(list(notified.items())[-MAX_NOTIFIED_PEERS:])
-        connection.execute("UPDATE callbacks SET told = ? WHERE id = ?", (json.dumps(newest), number))
+        notified_json, fired = row
+        notified = json.loads(notified_json) | dict.fromkeys(peers, fired)
+        newest_peers = dict(list(notified.items())[-MAX_NOTIFIED_PEERS:])
+        connection.execute("UPDATE callbacks SET told = ? WHERE id = ?", (json.dumps(newest_peers), number))
 
 
 def pop_missed(connection: Connection, peer: str) -> list[Callback]:
@@ -95,8 +100,8 @@ def pop_missed(connection: Connection, peer: str) -> list[Callback]:
     return callbacks
 
 
-def one(connection: Connection, number: int) -> Callback | None:
-    """Return a callback by its number, which may be any integer, or None."""
+def find(connection: Connection, number: int) -> Callback | None:
+    """Return the callback with this id, or None. `number` may be any integer."""
     if not 0 < number <= MAX_ID:
         return None
     row = connection.execute(f"SELECT {COLUMNS} FROM callbacks WHERE id = ?", (number,)).fetchone()
@@ -127,8 +132,8 @@ def fire(connection: Connection, callback: Callback, now: float) -> bool:
     computed from the planned time and not from `now`, so that delays do not add up. Missed times are skipped.
     """
     assert callback.due is not None
-    periods = max(1, math.floor((now - callback.due) / callback.delay_s) + 1)
-    is_over = callback.fired + 1 >= callback.repeat_count
-    due = None if is_over else callback.due + periods * callback.delay_s
+    period_count = max(1, math.floor((now - callback.due) / callback.delay_s) + 1)
+    is_last_firing = callback.fired + 1 >= callback.repeat_count
+    due = None if is_last_firing else callback.due + period_count * callback.delay_s
     sql = "UPDATE callbacks SET fired = fired + 1, last_fired = ?, due = ? WHERE id = ? AND due = ?"
     return connection.execute(sql, (now, due, callback.id, callback.due)).rowcount == 1

@@ -83,6 +83,7 @@ CHECKED_BYTES = 64 << 20
 damage later.
 """
 DAMAGE_CODES = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+"""Error codes of SQLite for a damaged file."""
 SIDE_FILES = ("-wal", "-shm", "")
 """Suffixes of the files of a database. The main file is moved last. As soon as its name is free, another
 process may create a new database, and the journal of the new database must not be moved."""
@@ -173,11 +174,11 @@ class Database:
 
     def _attempt(self, work: Work[T]) -> T:
         connection = self._ensure_open()
-        changes = connection.total_changes
+        earlier_changes = connection.total_changes
         with connection:
             connection.execute("BEGIN IMMEDIATE")
             result = work(connection)
-        if connection.total_changes != changes:
+        if connection.total_changes != earlier_changes:
             self._on_change()
         return result
 
@@ -242,7 +243,7 @@ class Database:
             connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
 
     def _was_moved(self) -> bool:
-        """Return True if another process has renamed the file. Wait if it is being renamed now."""
+        """Return True if another process has renamed the file. If it is renaming the file now, wait."""
         try:
             with self.path.open("rb") as file:
                 lock(file.fileno())
@@ -282,11 +283,13 @@ def _check(connection: sqlite3.Connection) -> None:
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
+    """Return True if an error means that the file is damaged."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return isinstance(error, _Damaged) or code & 0xFF in DAMAGE_CODES
 
 
 def _size(path: str) -> int:
+    """Return the size of a file in bytes, or 0 if the file does not exist."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
@@ -296,11 +299,9 @@ def _size(path: str) -> int:
 def _unused_path(path: Path) -> Path:
     """Return an unused path next to a file, such as `state.sqlite.damaged-2026-11-20T09-30-00`."""
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
-    names = (
-        path.with_name(f"{path.name}.damaged-{stamp}{suffix}")
-        for suffix in ("", *map("-{}".format, range(2, 1000)))
-    )
-    return next(name for name in names if not name.exists())
+    suffixes = ("", *map("-{}".format, range(2, 1000)))
+    candidates = (path.with_name(f"{path.name}.damaged-{stamp}{suffix}") for suffix in suffixes)
+    return next(candidate for candidate in candidates if not candidate.exists())
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ MAX_ID = (1 << 63) - 1
 
 
 def fact(connection: Connection, key: str) -> str | None:
-    """Return the value of a key, or None."""
+    """Return the value of a key, or None if the key does not exist."""
     row = connection.execute("SELECT value FROM facts WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -56,7 +56,7 @@ def update_jobs(
 
 
 def one_job(connection: Connection, identifier: str) -> tuple[str, str, bytes] | None:
-    """Return the id, core and record of a job, or None."""
+    """Return the id, core and record of a job, or None if the job is unknown."""
     row = connection.execute("SELECT id, core, record FROM jobs WHERE id = ?", (identifier,)).fetchone()
     return None if row is None else (row[0], row[1], row[2])
 

@@ -121,21 +121,23 @@ class FileJobTable:
         def work(connection: Connection) -> set[str]:
             stored_rows = {row.id: _job_row(facts.one_job(connection, row.id)) for row in rows}
             taken_over_ids = {row.id for row in rows if _is_taken_over(row, stored_rows[row.id])}
-            accepted = [
+            accepted_rows = [
                 row
                 for row in rows
                 if row.id not in taken_over_ids and not _is_outdated(row, stored_rows[row.id])
             ]
-            facts.update_jobs(connection, map(_database_row, accepted), deleted)
+            facts.update_jobs(connection, map(_database_row, accepted_rows), deleted)
             return taken_over_ids
 
         return await self._data.run(work)
 
     async def find(self, identifiers: Sequence[str]) -> list[JobRow | None]:
         """Implements `JobTable.find`."""
-        return await self._data.run(
-            lambda connection: [_job_row(facts.one_job(connection, each)) for each in identifiers]
-        )
+
+        def work(connection: Connection) -> list[JobRow | None]:
+            return [_job_row(facts.one_job(connection, identifier)) for identifier in identifiers]
+
+        return await self._data.run(work)
 
     async def rows(self, owner: str) -> list[JobRow]:
         """Implements `JobTable.rows`."""
@@ -146,13 +148,13 @@ class FileJobTable:
 
         def work(connection: Connection) -> list[JobRow]:
             rows = filter(None, map(_job_row, facts.all_jobs(connection)))
-            claimed = [
+            claimed_rows = [
                 JobRow(row.id, self._holder, replace(row.record, fence=row.record.fence + 1))
                 for row in rows
-                if not row.is_over and self._has_dead_holder(row.holder)
+                if not row.is_over and self._is_orphaned(row)
             ]
-            facts.update_jobs(connection, map(_database_row, claimed), ())
-            return claimed
+            facts.update_jobs(connection, map(_database_row, claimed_rows), ())
+            return claimed_rows
 
         return await self._data.run(work)
 
@@ -164,22 +166,25 @@ class FileJobTable:
         """
 
         def work(connection: Connection) -> list[JobRow]:
-            rows = {each[0]: _job_row(each) for each in facts.all_jobs(connection)}
-            facts.update_jobs(connection, (), [key for key, row in rows.items() if row is None])
-            restorable = [row for row in rows.values() if row is not None]
+            rows = {database_row[0]: _job_row(database_row) for database_row in facts.all_jobs(connection)}
+            unreadable_ids = [identifier for identifier, row in rows.items() if row is None]
+            facts.update_jobs(connection, (), unreadable_ids)
             return [
                 row
-                for row in restorable
-                if row.holder == self._holder or (row.is_over and self._has_dead_holder(row.holder))
+                for row in rows.values()
+                if row is not None
+                and (row.holder == self._holder or (row.is_over and self._is_orphaned(row)))
             ]
 
         return await self._data.run(work)
 
     async def _all(self) -> list[JobRow]:
-        return [row for each in await self._data.run(facts.all_jobs) if (row := _job_row(each)) is not None]
+        """Return all readable records, oldest first."""
+        return list(filter(None, map(_job_row, await self._data.run(facts.all_jobs))))
 
-    def _has_dead_holder(self, holder: str) -> bool:
-        return holder != self._holder and not self._is_running(holder)
+    def _is_orphaned(self, row: JobRow) -> bool:
+        """Return True if the job belongs to another holder, and that holder has ended."""
+        return row.holder != self._holder and not self._is_running(row.holder)
 
 
 def encoded(record: JobRecord) -> bytes:
@@ -201,12 +206,17 @@ def decoded(record: bytes) -> JobRecord | None:
 
 
 def _database_row(row: JobRow) -> tuple[str, str, float, bytes]:
+    """Return the arguments that `facts.update_jobs` expects for a record."""
     return row.id, row.holder, row.record.created, encoded(row.record)
 
 
-def _job_row(row: tuple[str, str, bytes] | None) -> JobRow | None:
-    record = None if row is None else decoded(row[2])
-    return None if row is None or record is None else JobRow(row[0], row[1], record)
+def _job_row(database_row: tuple[str, str, bytes] | None) -> JobRow | None:
+    """Return a record of the database, or None if it does not exist or is unreadable."""
+    if database_row is None:
+        return None
+    identifier, holder, data = database_row
+    record = decoded(data)
+    return None if record is None else JobRow(identifier, holder, record)
 
 
 def _is_taken_over(row: JobRow, stored: JobRow | None) -> bool:
@@ -218,7 +228,7 @@ def _is_taken_over(row: JobRow, stored: JobRow | None) -> bool:
 
 
 def _is_outdated(row: JobRow, stored: JobRow | None) -> bool:
-    """Return True if a row is unfinished, but the stored record of its job is final."""
-    return (
-        stored is not None and stored.is_over and not row.is_over and stored.record.fence == row.record.fence
-    )
+    """Return True if a row is unfinished, but its holder has already stored the end of the job."""
+    if stored is None or stored.record.fence != row.record.fence:
+        return False
+    return stored.is_over and not row.is_over

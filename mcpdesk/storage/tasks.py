@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 CURRENT_KEY = "task.current"
 """Key of the number of the current task."""
 NAME_CONDITION = "WHERE instr(folded(name), ?) AND (completed IS NULL OR NOT ?)"
+"""SQL condition with two parameters: a word in lower case, and True to exclude completed tasks."""
 MAX_CHARACTERS = 1_000_000
-"""Maximum characters of names and steps that are read at once."""
+"""Maximum number of characters of names and steps that are read at once."""
 STEP_OVERHEAD_CHARS = 50
 """Number of characters that is added for each step to the length of its text."""
 
@@ -80,13 +81,13 @@ def switch(connection: Connection, task: int) -> None:
 
 
 def current(connection: Connection) -> int | None:
-    """Return the number of the current task, or None."""
+    """Return the number of the current task, or None if there is no current task."""
     number = fact(connection, CURRENT_KEY)
     return None if number is None else int(number)
 
 
-def one(connection: Connection, number: int) -> Task | None:
-    """Return a task by its number, which may be any integer, or None."""
+def find(connection: Connection, number: int) -> Task | None:
+    """Return the task with this id, or None. `number` may be any integer."""
     if not 0 < number <= MAX_ID:
         return None
     return next(iter(_tasks(connection, "WHERE id = ?", (number,))), None)
@@ -120,6 +121,7 @@ def count(connection: Connection, task: int | None = None) -> int:
 
 
 def _tasks(connection: Connection, where: str, values: Iterable[object], limit: int = 1) -> list[Task]:
+    """Return the newest tasks that match an SQL condition, oldest first, with the limits of `named`."""
     current_number = current(connection)
     sql = f"SELECT id, name, created, completed FROM tasks {where} ORDER BY id DESC LIMIT ?"
     tasks: list[Task] = []

@@ -185,7 +185,7 @@ def _selected_task(connection: Connection, request: _Request, *, by_name: bool =
 
 
 def _task(connection: Connection, number: int) -> tasks.Task:
-    task = tasks.one(connection, number)
+    task = tasks.find(connection, number)
     if task is None:
         raise HandlerError(f"task_id: no task {number}; `list` shows all")
     return task

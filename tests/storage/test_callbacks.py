@@ -7,12 +7,12 @@ from sqlite3 import Connection
 
 import pytest
 
-from mcpdesk.storage.callbacks import Callback, add, all_callbacks, cancel, count, fire, one
+from mcpdesk.storage.callbacks import Callback, add, all_callbacks, cancel, count, find, fire
 
 
 def fired(connection: Connection, callback: Callback, now: float) -> Callback:
     assert fire(connection, callback, now)
-    again = one(connection, callback.id)
+    again = find(connection, callback.id)
     assert again is not None
     return again
 
@@ -43,7 +43,7 @@ def test_a_cancelled_one_does_not_fire(connection: Connection) -> None:
     callback = add(connection, "tea", 60, 3, "client", 1000.0)
     cancel(connection, callback.id)
     assert not fire(connection, callback, 1060.0)
-    assert one(connection, callback.id) == replace(callback, due=None)
+    assert find(connection, callback.id) == replace(callback, due=None)
 
 
 def test_what_is_over_is_forgotten_in_time(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,4 +57,4 @@ def test_what_is_over_is_forgotten_in_time(connection: Connection, monkeypatch: 
 
 @pytest.mark.parametrize("number", [0, -1, 5, 1 << 70])
 def test_a_number_nothing_has_is_nothing(connection: Connection, number: int) -> None:
-    assert one(connection, number) is None
+    assert find(connection, number) is None

@@ -14,8 +14,8 @@ from mcpdesk.storage.tasks import (
     count_named,
     create,
     current,
+    find,
     named,
-    one,
     switch,
 )
 
@@ -27,7 +27,7 @@ def test_steps_are_numbered_within_their_task(connection: Connection) -> None:
         1,
         2,
     ]
-    task = one(connection, first)
+    task = find(connection, first)
     assert task is not None and [step.text for step in task.steps] == ["a", "c"]
 
 
@@ -35,9 +35,9 @@ def test_what_is_complete_keeps_its_time(connection: Connection) -> None:
     number = create(connection, "one")
     add(connection, number, "a")
     complete(connection, number, 1)
-    before = one(connection, number)
+    before = find(connection, number)
     complete(connection, number)
-    after = one(connection, number)
+    after = find(connection, number)
     assert before is not None and after is not None
     assert before.completed is None and after.completed is not None
     assert before.steps[0].completed == after.steps[0].completed

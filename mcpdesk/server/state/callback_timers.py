@@ -107,7 +107,7 @@ class CallbackTimers:
                 raise HandlerError(
                     f"{MAX_CALLBACKS} callbacks are already waiting, which is the limit; cancel some"
                 )
-            if callback_id is not None and not callback_table.free_id(connection, callback_id):
+            if callback_id is not None and not callback_table.release_id(connection, callback_id):
                 problem = f"callback_id: {callback_id} is already waiting"
                 raise HandlerError(f"{problem}; cancel it first, use another id, or omit it")
             return callback_table.add(
@@ -127,7 +127,7 @@ class CallbackTimers:
 
     async def get(self, number: int) -> Callback | None:
         """Return the callback with this number, or None."""
-        return await self._data.run(lambda connection: callback_table.one(connection, number))
+        return await self._data.run(lambda connection: callback_table.find(connection, number))
 
     async def all(self) -> tuple[Callback, ...]:
         """Return all stored callbacks, oldest first, including those of other processes."""
