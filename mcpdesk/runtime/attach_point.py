@@ -29,9 +29,10 @@ class AttachPoint:
         """`kind` is the command that started the core."""
         self._host = host
         self._kind = kind
-        self._since = time.time()
+        self._started = time.time()
+        """Start of the core in Unix seconds."""
         self._socket: rendezvous.ListeningSocket | None = None
-        self._screens: set[socket] = set()
+        self._screen_sockets: set[socket] = set()
         self._has_ended = False
         self._lock = threading.Lock()
         self._publication = ExitStack()
@@ -50,16 +51,18 @@ class AttachPoint:
         self._publication.close()
         with self._lock:
             self._has_ended = True
-            listening_socket, screens = self._socket, list(self._screens)
+            listening_socket, open_sockets = self._socket, list(self._screen_sockets)
         if listening_socket is not None:
             listening_socket.withdraw()
-        for open_socket in [*screens, *([listening_socket.listener] if listening_socket else [])]:
+            open_sockets.append(listening_socket.listener)
+        for open_socket in open_sockets:
             with suppress(OSError):
                 open_socket.shutdown(SHUT_RDWR)  # wakes the thread that waits for this socket
         if listening_socket is not None:
             listening_socket.listener.close()
 
     def _listen(self) -> None:
+        """Accept screens, each on its own thread, until the listening socket is closed."""
         try:
             rendezvous.sweep(rendezvous.private_folder())
             listening_socket = rendezvous.listen(rendezvous.attach_point(self._host.chosen_state))
@@ -73,33 +76,37 @@ class AttachPoint:
             self._socket = listening_socket
         with suppress(OSError):  # the socket is closed
             while True:
-                visitor, _ = listening_socket.listener.accept()
-                if rendezvous.peer_credentials(visitor)[1] not in (None, os.getuid()):
-                    visitor.close()
+                screen_socket, _ = listening_socket.listener.accept()
+                if rendezvous.peer_credentials(screen_socket)[1] not in (None, os.getuid()):
+                    screen_socket.close()
                     continue
-                threading.Thread(target=self._serve, args=(visitor,), name="screen", daemon=True).start()
+                thread = threading.Thread(
+                    target=self._serve, args=(screen_socket,), name="screen", daemon=True
+                )
+                thread.start()
 
     def _make_link(self, viewers: int) -> Link:
         from mcpdesk.link.local.local_link import LocalLink
 
         return LocalLink(self._host, viewers, shows_others=False)
 
-    def _serve(self, visitor: socket) -> None:
+    def _serve(self, screen_socket: socket) -> None:
+        """Serve one screen until it disconnects."""
         with suppress(OSError):
-            if not visitor.recv(1, MSG_PEEK):
-                return visitor.close()  # another core checked whether this one is alive
+            if not screen_socket.recv(1, MSG_PEEK):
+                return screen_socket.close()  # another core checked whether this one is alive
         from mcpdesk.link.link_server import serve_screen
         from mcpdesk.link.local.local_link import LocalLink
 
         with self._lock:
-            self._screens.add(visitor)
+            self._screen_sockets.add(screen_socket)
         try:
             if not self._has_ended:
-                serve_screen(partial(LocalLink, self._host), self._welcome(), visitor)
+                serve_screen(partial(LocalLink, self._host), self._welcome(), screen_socket)
         finally:
             with self._lock:
-                self._screens.discard(visitor)
-            visitor.close()
+                self._screen_sockets.discard(screen_socket)
+            screen_socket.close()
 
     def _welcome(self) -> Welcome:
         from mcpdesk.link.attach_messages import Welcome
@@ -112,7 +119,7 @@ class AttachPoint:
             pid=os.getpid(),
             kind=self._kind,
             names=names,
-            since=self._since,
+            since=self._started,
             address=host.url(names[0]) if names and names[0] in host.by_name else "",
             secret_headers=host.recording.index.secret_headers,
         )

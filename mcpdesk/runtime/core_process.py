@@ -38,7 +38,7 @@ number.
 """
 JOIN_TIMEOUT_S = 1.0
 """Seconds to wait at exit until stderr has been written."""
-FOLLOW_S = 0.2
+READ_PERIOD_S = 0.2
 """Minimum seconds between two reads of the journal."""
 SIGNALS = {
     "SIGTERM": "asked to end (SIGTERM)",
@@ -138,6 +138,7 @@ class JournalPrinter:
         self._journal = host.journal
         self._in_json = host.settings.log_format == "json"
         self._last_number = -1
+        """Number of the last journal line that was printed."""
         self._print_lock = threading.Lock()
         host.blocking_code.on_stuck = self.follow
         self._lines: Queue[str | None] = Queue(MAX_LINES)
@@ -158,12 +159,14 @@ class JournalPrinter:
         """Print lines as they are added, until cancelled."""
         from mcpdesk.hosting.log_limits import INTERVAL_S
 
-        loop, has_new_lines, is_due = asyncio.get_running_loop(), asyncio.Event(), False
+        loop = asyncio.get_running_loop()
+        has_new_lines = asyncio.Event()
+        is_wake_scheduled = False
 
         def on_change() -> None:  # called on any thread
-            nonlocal is_due
-            if not is_due and self._journal.lines(self._last_number):
-                is_due = True
+            nonlocal is_wake_scheduled
+            if not is_wake_scheduled and self._journal.lines(self._last_number):
+                is_wake_scheduled = True
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(has_new_lines.set)
 
@@ -171,13 +174,13 @@ class JournalPrinter:
         try:
             while True:
                 has_new_lines.clear()
-                is_due = False
+                is_wake_scheduled = False
                 self.follow()
                 on_change()  # a line may have been added before the listener could report it
                 with suppress(TimeoutError):
                     async with asyncio.timeout(INTERVAL_S if self._journal.is_counting else None):
                         await has_new_lines.wait()
-                await asyncio.sleep(FOLLOW_S)
+                await asyncio.sleep(READ_PERIOD_S)
         finally:
             remove_listener()
 
@@ -187,14 +190,14 @@ class JournalPrinter:
             for line in self._journal.lines(self._last_number):
                 self._last_number = line.number
                 if self._in_json:
-                    self._queue(json_line(line))
+                    self._print_line(json_line(line))
                     continue
-                where = f" ({line.where})" if line.where else ""
-                self.print(f"{line.level} {line.source}: {line.text}{where}", line.time)
+                location = f" ({line.where})" if line.where else ""
+                self.print(f"{line.level} {line.source}: {line.text}{location}", line.time)
 
     def print(self, text: str, when: float | None = None) -> None:
-        """Print one line with its time."""
-        self._queue(self._line(text, when))
+        """Print one line with its time. `when` is Unix time in seconds, or None for the current time."""
+        self._print_line(self._line(text, when))
 
     def _line(self, text: str, when: float | None = None) -> str:
         if self._in_json:
@@ -204,13 +207,15 @@ class JournalPrinter:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
         return _with_visible_controls(f"{stamp} {text}")
 
-    def _queue(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
+        """Queue a formatted line, and start the thread that writes it."""
         self._enqueue(line)
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="stderr", daemon=True)
             self._thread.start()
 
     def _enqueue(self, line: str | None) -> None:
+        """Queue a line. If the queue is full, drop the oldest lines."""
         while True:
             try:
                 return self._lines.put_nowait(line)
@@ -224,8 +229,8 @@ class JournalPrinter:
             while (line := self._lines.get()) is not None:
                 dropped_count, self._dropped_count = self._dropped_count, 0
                 if dropped_count:
-                    line_text = f"[{dropped_count} lines left out: stderr was not read in time]"
-                    sys.stderr.write(f"{self._line(line_text) if self._in_json else line_text}\n")
+                    note = f"[{dropped_count} lines left out: stderr was not read in time]"
+                    sys.stderr.write(f"{self._line(note) if self._in_json else note}\n")
                 sys.stderr.write(f"{line}\n")
                 sys.stderr.flush()
 
@@ -293,9 +298,10 @@ class StopRequests:
         self._stop = stop
         self._before_exit = before_exit
         self._grace_s = grace_s
-        self._parent = os.getppid() if with_parent else None
+        self._parent_pid = os.getppid() if with_parent else None
         self._client_fd = client_fd
         self._has_ended = threading.Event()
+        # The watcher thread polls the first descriptor. Closing the second one wakes the thread.
         self._watched_fd, self._wake_fd = os.pipe()
         self._earlier_handlers: dict[signal.Signals, Any] = {}
         self._watcher = threading.Thread(target=self._watch, name="end-watch", daemon=True)
@@ -304,7 +310,7 @@ class StopRequests:
         for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
             if signal.getsignal(number) is not signal.SIG_IGN:  # under `nohup`, ignore the signal
                 self._earlier_handlers[number] = signal.signal(number, self._on_signal)
-        if self._parent is not None or self._client_fd is not None:
+        if self._parent_pid is not None or self._client_fd is not None:
             self._watcher.start()
         return self
 
@@ -343,14 +349,14 @@ class StopRequests:
         """Wait until the parent process or the client has ended, or the block has ended."""
         poll = select.poll()
         poll.register(self._watched_fd, select.POLLIN)
-        parent = None if self._parent is None else _process_fd(self._parent)
-        if parent is not None:
-            poll.register(parent, select.POLLIN)  # readable once the process has ended
+        parent_fd = None if self._parent_pid is None else _process_fd(self._parent_pid)
+        if parent_fd is not None:
+            poll.register(parent_fd, select.POLLIN)  # readable once the process has ended
         if self._client_fd is not None:
             poll.register(self._client_fd, 0)  # reports only a hang-up
         reason = ""
         while not reason:
-            if self._parent is None or (parent is not None and os.getppid() == self._parent):
+            if self._parent_pid is None or (parent_fd is not None and os.getppid() == self._parent_pid):
                 events = poll.poll()
             else:
                 events = poll.poll(PARENT_POLL_MS)
@@ -358,10 +364,10 @@ class StopRequests:
                 break
             if any(fd == self._client_fd for fd, _ in events):
                 reason = CLIENT_LEFT
-            elif any(fd == parent for fd, _ in events) or self._parent not in (None, os.getppid()):
+            elif any(fd == parent_fd for fd, _ in events) or self._parent_pid not in (None, os.getppid()):
                 reason = PARENT_DIED
-        if parent is not None:
-            os.close(parent)
+        if parent_fd is not None:
+            os.close(parent_fd)
         if reason:
             self._request_stop(reason, signal.SIGHUP)
 

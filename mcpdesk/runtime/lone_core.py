@@ -74,7 +74,7 @@ class _LoneCore:
     async def serve(self, client_state: ClientState | None, printer: JournalPrinter) -> MovedToDesk | None:
         """Serve until the client has left, or until a desk has taken it over."""
         host, loop = self._host, asyncio.get_running_loop()
-        background: list[asyncio.Task[None]] = []
+        background_tasks: list[asyncio.Task[None]] = []
 
         def stop(reason: str) -> None:
             # After a disconnect, the transport finishes pending requests and then ends by itself.
@@ -87,15 +87,15 @@ class _LoneCore:
             try:
                 await host.wake()
                 # The client is waiting, so all other work starts later.
-                background.append(asyncio.create_task(self._run_background()))
-                background.append(asyncio.create_task(printer.keep_following()))
+                background_tasks.append(asyncio.create_task(self._run_background()))
+                background_tasks.append(asyncio.create_task(printer.keep_following()))
                 return await self._serve_client(client_state)
             finally:
-                for task in background:
+                for task in background_tasks:
                     task.cancel()
-                for problem in await asyncio.gather(*background, return_exceptions=True):
-                    if isinstance(problem, Exception):
-                        _log.error("cannot search for a desk", exc_info=problem)
+                for error in await asyncio.gather(*background_tasks, return_exceptions=True):
+                    if isinstance(error, Exception):
+                        _log.error("cannot search for a desk", exc_info=error)
                 if self._desk is not None:
                     self._desk.close()
                 await host.stop()
@@ -118,7 +118,8 @@ class _LoneCore:
             if self._desk is not None:
                 transport.hand_over()
             await transport.serve()
-            client_state, desk, self._desk = transport.next_client_state, self._desk, None
+            client_state = transport.next_client_state
+            desk, self._desk = self._desk, None
             if client_state is None:
                 if desk is not None:
                     desk.close()
@@ -127,8 +128,8 @@ class _LoneCore:
                 continue
             try:
                 await asyncio.to_thread(pump.replay, desk, client_state)
-            except (OSError, pump.RefusedByDesk) as problem:
-                host.journal.log("warning", "server", f"the desk did not take over: {problem}")
+            except (OSError, pump.RefusedByDesk) as error:
+                host.journal.log("warning", "server", f"the desk did not take over: {error}")
             else:
                 host.journal.log("info", "server", "a desk has begun to host the folder and takes over")
                 return pump.MovedToDesk(desk, client_state)
@@ -156,8 +157,9 @@ class _LoneCore:
         try:
             while True:
                 await self._connect_to_desk()
-                visitor, _ = await loop.sock_accept(meeting_socket.listener)
-                visitor.close()
+                # A desk that starts to host the folder connects here only to announce itself.
+                announcement_socket, _ = await loop.sock_accept(meeting_socket.listener)
+                announcement_socket.close()
         finally:
             meeting_socket.leave()
 

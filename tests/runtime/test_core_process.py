@@ -44,7 +44,7 @@ async def test_the_number_of_equal_lines_is_printed_although_nothing_else_happen
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(log_limits, "INTERVAL_S", 0.02)
-    monkeypatch.setattr(core_process, "FOLLOW_S", 0.0)
+    monkeypatch.setattr(core_process, "READ_PERIOD_S", 0.0)
     journal, printed, came = Journal(), list[str](), asyncio.Event()
     with printer_of(journal) as printer:
         loop = asyncio.get_running_loop()
