@@ -62,28 +62,30 @@ from mcpdesk.upstream.passed_channel import (
 )
 
 _log = logging.getLogger(__name__)
-SESSION = "mcp-session-id"
+SESSION_HEADER = "mcp-session-id"
+"""Name of the header with the id of a session, in lower case."""
 MAX_CHANNELS = 32
 """Maximum number of channels of a server. A new channel then replaces the least recently used one."""
 MAX_BATCH_MESSAGES = 1_000
 """Maximum number of messages in a batch."""
-RETIRED_S = 10.0
-"""Seconds within which calls on a replaced channel must end."""
-RENEWED_S = 30.0
-"""Seconds within which a session must be set up on a new channel."""
+RETIREMENT_TIMEOUT_S = 10.0
+"""Seconds after which a replaced channel is closed, even if calls are still running on it."""
+RENEWAL_TIMEOUT_S = 30.0
+"""Timeout in seconds for setting up a session on a new channel."""
 SESSION_METHODS = frozenset(
     {"initialize", "notifications/initialized", "logging/setLevel", "resources/subscribe"}
 )
 """Methods whose effect lasts as long as the session."""
-SILENT_S = 5.0
+SILENCE_S = 5.0
 """If no message arrives for this many seconds, the answer becomes a stream, which can carry keep-alive
 comments.
 """
-UNANSWERED_S = 8.0
+DISCOVERY_TIMEOUT_S = 8.0
 """Seconds to wait for the answer to `server/discover`. Programs of older revisions may never answer it."""
-JSON, STREAM = "application/json", "text/event-stream"
+JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
 SenderHeaders: TypeAlias = frozenset[tuple[str, str]]
-STREAM_HEADERS = (("Content-Type", STREAM), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
+"""Headers of a client that determine its channel. See `Channels.sender_headers`."""
+STREAM_HEADERS = (("Content-Type", STREAM_TYPE), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
 
 
 class PassedSession(Struct):
@@ -144,6 +146,7 @@ class ChannelPassThrough:
         self.next_connection = next_connection
         """Function that returns the recorder's number for a new client connection."""
         self.leads = False
+        """True if this server comes before all folders on the command line."""
         self.holds_credentials = channels.holds_credentials
         self.has_lines = channels.has_lines
         self._channels, self._ttl_s = channels, ttl_s
@@ -151,13 +154,13 @@ class ChannelPassThrough:
         self._allows_sessionless = allows_sessionless
         self._sessions: dict[str, PassedSession] = {}
         """Sessions by id. The least recently used session is first."""
-        self._shared: dict[SenderHeaders, PassedChannel] = {}
+        self._shared_channels: dict[SenderHeaders, PassedChannel] = {}
         """Channels for requests without a session, by headers of the caller.
 
         The least recently used channel is first.
         """
         self._event_budget = SharedEventBudget(MAX_SESSION_BYTES * TOTAL_FACTOR)
-        self._retired: dict[PassedChannel, asyncio.TimerHandle] = {}
+        self._retired_channels: dict[PassedChannel, asyncio.TimerHandle] = {}
         """Replaced channels on which calls may still end, with their timers."""
         self._start_lock = asyncio.Lock()
         self._end_tasks: set[asyncio.Task[None]] = set()
@@ -181,7 +184,7 @@ class ChannelPassThrough:
             async with self._answer_post(lower_headers, body, on_unclaimed) as answer:
                 yield answer
             return
-        identifier = lower_headers.get(SESSION, "")
+        identifier = lower_headers.get(SESSION_HEADER, "")
         session = self._session(lower_headers)
         if not identifier:
             text = invalid("this endpoint accepts JSON-RPC messages by POST")
@@ -191,19 +194,16 @@ class ChannelPassThrough:
         elif method == "DELETE":
             self._end(identifier)
             yield PassedAnswer(204, (), _no_chunks)
-        elif not (last := lower_headers.get("last-event-id")) and session.standing.is_connected:
-            yield error_answer(409, invalid("this session already has a GET stream"))
-        elif (position := session.events.find(last) if last else (session.standing, None)) is None:
-            yield error_answer(400, invalid("Last-Event-ID: that stream is no longer stored"))
         else:
-            async with self._resumed_answer(identifier, *position) as answer:
+            last_event_id = lower_headers.get("last-event-id", "")
+            async with self._answer_get(identifier, session, last_event_id) as answer:
                 yield answer
 
     async def close(self) -> None:
         """End all channels."""
         for identifier in list(self._sessions):
             self._end(identifier)
-        for channel in (*self._shared.values(), *self._retired.copy()):
+        for channel in (*self._shared_channels.values(), *self._retired_channels.copy()):
             self._finish(channel)
         await asyncio.gather(*self._end_tasks)
         await self._channels.close()
@@ -213,8 +213,8 @@ class ChannelPassThrough:
 
         Running calls have a short time to end on the old channels.
         """
-        for sender_headers in list(self._shared):
-            self._retire(self._shared.pop(sender_headers))
+        for sender_headers in list(self._shared_channels):
+            self._retire(self._shared_channels.pop(sender_headers))
         sessions = list(self._sessions.items())
         await asyncio.gather(*(self._renew(identifier, session) for identifier, session in sessions))
 
@@ -225,7 +225,7 @@ class ChannelPassThrough:
             new_channel = self._session_channel(identifier, session.standing, on_unclaimed)
             capabilities: JSONObject = {}
             try:
-                async with asyncio.timeout(RENEWED_S):
+                async with asyncio.timeout(RENEWAL_TIMEOUT_S):
                     await new_channel.open(self._channels, session.sender_headers)
                     for line in list(session.session_messages.values()):
                         capabilities = await self._repeat_handshake(new_channel, line) or capabilities
@@ -253,10 +253,31 @@ class ChannelPassThrough:
             return {}
         pending = PendingMessages(channel.on_unclaimed, may_stream=False)
         async with channel.request(message, line, pending, is_alone=False):
-            [answer_line] = [each async for each in pending.messages()]
+            [answer_line] = [message_line async for message_line in pending.messages()]
         result = (await _decode_message(answer_line)).get("result")
         capabilities = result.get("capabilities") if isinstance(result, dict) else None
         return capabilities if isinstance(capabilities, dict) else {}
+
+    @asynccontextmanager
+    async def _answer_get(
+        self, identifier: str, session: PassedSession, last_event_id: str
+    ) -> AsyncIterator[PassedAnswer]:
+        """Answer a GET request: resume the stream of the event `last_event_id`, or open the standing stream
+        if the id is empty.
+        """
+        events: Events = session.standing
+        last_position: int | None = None
+        if last_event_id:
+            resumed = session.events.find(last_event_id)
+            if resumed is None:
+                yield error_answer(400, invalid("Last-Event-ID: that stream is no longer stored"))
+                return
+            events, last_position = resumed
+        elif session.standing.is_connected:
+            yield error_answer(409, invalid("this session already has a GET stream"))
+            return
+        async with self._resumed_answer(identifier, events, last_position) as answer:
+            yield answer
 
     @asynccontextmanager
     async def _answer_post(
@@ -280,10 +301,10 @@ class ChannelPassThrough:
                 channel = await self._shared_channel(headers, on_unclaimed)
             elif message.get("method") == "initialize":
                 channel, identifier = await self._begin_session(headers, on_unclaimed)
-            elif self._allows_sessionless and not headers.get(SESSION):
+            elif self._allows_sessionless and not headers.get(SESSION_HEADER):
                 channel = await self._shared_channel(headers, on_unclaimed)
             else:
-                channel, identifier = await self._channel_of(headers), headers[SESSION]
+                channel, identifier = await self._channel_of(headers), headers[SESSION_HEADER]
                 self._sessions[identifier].store(message, body)
         except _Refusal as refusal:
             yield error_answer(refusal.status, refusal, readable_id(message))
@@ -302,7 +323,7 @@ class ChannelPassThrough:
             pending = PendingMessages(on_unclaimed, may_stream=False)
             yield await self._answer_initialize(channel, identifier, message, body, pending)
             return
-        may_stream = STREAM in headers.get("accept", JSON)
+        may_stream = STREAM_TYPE in headers.get("accept", JSON_TYPE)
         pending = PendingMessages(
             on_unclaimed, may_stream, LOG_LEVEL_KEY in meta_of(message), on_drop=self._count_dropped
         )
@@ -327,14 +348,14 @@ class ChannelPassThrough:
         Raises: ProtocolError if batches are not allowed or the batch is invalid.
         """
         channel = await self._channel_of(headers)
-        revision = BY_NAME.get(self._sessions[headers[SESSION]].revision)
+        revision = BY_NAME.get(self._sessions[headers[SESSION_HEADER]].revision)
         if revision is None or not revision.has_batches:
             raise invalid("batches belong to revision 2025-03-26 only")
         if not 0 < len(batch) <= MAX_BATCH_MESSAGES:
             raise invalid(f"a batch has between 1 and {MAX_BATCH_MESSAGES} messages, not {len(batch)}")
-        identifiers = [each["id"] for each in batch if classify(each) is MessageKind.REQUEST]
-        if any(each.get("method") == "initialize" for each in batch):
-            raise invalid("initialize inside a batch")
+        identifiers = [message["id"] for message in batch if classify(message) is MessageKind.REQUEST]
+        if any(message.get("method") == "initialize" for message in batch):
+            raise invalid("initialize inside a batch is not allowed")
         if len(set(identifiers)) < len(identifiers) or any(map(channel.is_known, identifiers)):
             raise invalid("another request of this session has this id")
         return channel
@@ -351,25 +372,28 @@ class ChannelPassThrough:
 
         Each item of `batch` is a pair: the decoded message, and the bytes that the client sent.
         """
-        requests = sum(1 for each, _ in batch if classify(each) is MessageKind.REQUEST)
-        may_stream = STREAM in headers.get("accept", JSON)
-        pending = PendingMessages(on_unclaimed, may_stream, answers=requests, on_drop=self._count_dropped)
+        request_count = sum(1 for message, _ in batch if classify(message) is MessageKind.REQUEST)
+        may_stream = STREAM_TYPE in headers.get("accept", JSON_TYPE)
+        pending = PendingMessages(
+            on_unclaimed, may_stream, answer_count=request_count, on_drop=self._count_dropped
+        )
         async with AsyncExitStack() as stack:
-            for each, line in batch:
-                self._sessions[headers[SESSION]].store(each, line)
-                if classify(each) is MessageKind.REQUEST:
-                    request = channel.request(each, line, pending, is_alone=False)
+            for message, line in batch:
+                self._sessions[headers[SESSION_HEADER]].store(message, line)
+                if classify(message) is MessageKind.REQUEST:
+                    request = channel.request(message, line, pending, is_alone=False)
                     await stack.enter_async_context(request)
                 else:
                     await channel.send(line)
-            if not requests:
+            if not request_count:
                 yield PassedAnswer(202, (), _no_chunks)
             elif pending.may_stream:
-                async with self._stream_answer(headers[SESSION], pending) as answer:
+                async with self._stream_answer(headers[SESSION_HEADER], pending) as answer:
                     yield answer
             else:
-                yield complete_answer(200, b"[%b]" % b",".join([each async for each in pending.messages()]))
-        self._touch(headers[SESSION])
+                answer_lines = [answer_line async for answer_line in pending.messages()]
+                yield complete_answer(200, b"[%b]" % b",".join(answer_lines))
+        self._touch(headers[SESSION_HEADER])
 
     def _count_dropped(self, count: int) -> None:
         """Count a message that a client did not receive. `count` is the number of such messages of the same
@@ -378,7 +402,7 @@ class ChannelPassThrough:
         self.dropped += 1
         if count == 1:
             _log.warning(
-                "%s: a client does not read: over %d bytes wait for it, and further messages about its "
+                "%s: a client does not read: over %d bytes are queued for it, and further messages about its "
                 "request are dropped. They are in the traffic, and passed_messages_dropped_total counts them",
                 self.name,
                 MAX_HELD_BYTES,
@@ -396,7 +420,7 @@ class ChannelPassThrough:
         result = None
         try:
             async with channel.request(message, line, pending, is_alone=False):
-                [answer_line] = [each async for each in pending.messages()]
+                [answer_line] = [message_line async for message_line in pending.messages()]
                 result = (await _decode_message(answer_line)).get("result")
         finally:
             if not isinstance(result, dict):
@@ -406,9 +430,8 @@ class ChannelPassThrough:
             session.revision = str(result.get("protocolVersion"))
             session.events.sends_priming_event = session.revision == PRIMING_REVISION
             session.store(message, line)
-        return complete_answer(
-            200, answer_line, ((SESSION, identifier),) if identifier in self._sessions else ()
-        )
+        session_headers = ((SESSION_HEADER, identifier),) if identifier in self._sessions else ()
+        return complete_answer(200, answer_line, session_headers)
 
     @asynccontextmanager
     async def _answer_request(
@@ -421,33 +444,34 @@ class ChannelPassThrough:
         pending: PendingMessages,
     ) -> AsyncIterator[PassedAnswer]:
         """Send a request. Answer with JSON, or with a stream if the answer takes long."""
-        may_stream, is_probe = pending.may_stream, message["method"] == "server/discover"
+        is_probe = message["method"] == "server/discover"
         async with channel.request(message, line, pending, is_alone=not identifier):
-            received = await pending.next_message(UNANSWERED_S if is_probe else SILENT_S)
-            while received is None and not may_stream and not is_probe:
-                received = await pending.next_message(KEEP_ALIVE_S)
-            if received is None and is_probe:
-                text = f"{self.name} did not answer server/discover within {UNANSWERED_S:g} s"
+            first = await pending.next_message(DISCOVERY_TIMEOUT_S if is_probe else SILENCE_S)
+            while first is None and not pending.may_stream and not is_probe:
+                first = await pending.next_message(KEEP_ALIVE_S)
+            first_line, is_last = first or (b"", False)
+            refuses_json = pending.may_stream and "json" not in headers.get("accept", JSON_TYPE)
+            if first is None and is_probe:
+                text = f"{self.name} did not answer server/discover within {DISCOVERY_TIMEOUT_S:g} s"
                 yield error_answer(404, ProtocolError(ErrorCode.METHOD_NOT_FOUND, text), message["id"])
-            elif (
-                received is None
-                or not received[1]
-                or (may_stream and "json" not in headers.get("accept", JSON))
-            ):
-                if identifier in self._sessions:
-                    async with self._stream_answer(identifier, pending, received) as answer:
-                        yield answer
-                else:
-                    yield PassedAnswer(200, STREAM_HEADERS, partial(pending.events, received))
+            elif is_last and not refuses_json:
+                status = 200 if identifier else await answer_status(first_line)
+                yield complete_answer(status, first_line)
+            elif identifier in self._sessions:
+                async with self._stream_answer(identifier, pending, first) as answer:
+                    yield answer
             else:
-                yield complete_answer(200 if identifier else await answer_status(received[0]), received[0])
+                yield PassedAnswer(200, STREAM_HEADERS, partial(pending.events, first))
         self._touch(identifier)
 
     @asynccontextmanager
     async def _stream_answer(
         self, identifier: str, pending: PendingMessages, first: tuple[bytes, bool] | None = None
     ) -> AsyncIterator[PassedAnswer]:
-        """Answer with a stream of the session. The client can resume the stream."""
+        """Answer with a new stream of the session. The client can resume the stream.
+
+        `first` is a message that was already taken from `pending`, and True if it is the last message.
+        """
         events = self._sessions[identifier].events.open()
         async with self._resumed_answer(identifier, events) as answer:
             pending.stream_into(events, first)
@@ -468,46 +492,47 @@ class ChannelPassThrough:
 
     def _session(self, headers: Mapping[str, str]) -> PassedSession | None:
         """Return the session of a request, or None if the session does not belong to the sender."""
-        session = self._sessions.get(headers.get(SESSION, ""))
-        authorization = headers.get(AUTHORIZATION)
-        return (
-            session
-            if session is not None and session.sender_headers.get(AUTHORIZATION) == authorization
-            else None
-        )
+        session = self._sessions.get(headers.get(SESSION_HEADER, ""))
+        if session is None or session.sender_headers.get(AUTHORIZATION) != headers.get(AUTHORIZATION):
+            return None
+        return session
 
     async def _channel_of(self, headers: Mapping[str, str]) -> PassedChannel:
-        if not headers.get(SESSION):
+        """Return the channel of the session that a request names. Raises: _Refusal."""
+        if not headers.get(SESSION_HEADER):
             raise _Refusal(400, "Mcp-Session-Id is missing: initialize first")
         if (session := self._session(headers)) is not None and session.renewal_lock.locked():
             async with session.renewal_lock:
                 session = self._session(headers)
         if session is None:
             raise _Refusal(404, "No such session: initialize again")
-        self._touch(headers[SESSION])
+        self._touch(headers[SESSION_HEADER])
         return session.channel
 
     def _session_channel(self, identifier: str, standing: Events, on_unclaimed: OnUnclaimed) -> PassedChannel:
-        def ended() -> None:
+        """Return a new channel whose end ends the session."""
+
+        def on_end() -> None:
             session = self._sessions.get(identifier)
             if session is not None and session.channel is channel:
                 self._end(identifier)
 
-        channel = PassedChannel(self.name, self._on_stray, ended, on_unclaimed, standing)
+        channel = PassedChannel(self.name, self._on_stray, on_end, on_unclaimed, standing)
         return channel
 
     def _make_room(self) -> None:
-        """Close unused channels so that another one can be opened. Raises: _Refusal if all are in use."""
-        if len(self._sessions) + len(self._shared) < MAX_CHANNELS:
+        """Close an unused channel if no other channel may be opened. Raises: _Refusal if all are in use."""
+        if len(self._sessions) + len(self._shared_channels) < MAX_CHANNELS:
             return
-        unused = next((key for key, each in self._sessions.items() if each.channel.is_unused), "")
-        unused_shared = next((key for key, each in self._shared.items() if each.is_unused), None)
-        if unused:
-            self._end(unused)
-        elif unused_shared is not None:
-            self._finish(self._shared.pop(unused_shared))
-        else:
-            raise _Refusal(503, f"{self.name} has {MAX_CHANNELS} clients here already, which is the limit")
+        for identifier, session in self._sessions.items():
+            if session.channel.is_unused:
+                self._end(identifier)
+                return
+        for sender_headers, channel in self._shared_channels.items():
+            if channel.is_unused:
+                self._finish(self._shared_channels.pop(sender_headers))
+                return
+        raise _Refusal(503, f"{self.name} has {MAX_CHANNELS} clients here already, which is the limit")
 
     async def _begin_session(
         self, headers: Mapping[str, str], on_unclaimed: OnUnclaimed
@@ -516,7 +541,8 @@ class ChannelPassThrough:
         self._make_room()
         identifier = secrets.token_urlsafe(24)
         events = EventStore[ClientStream](MAX_SESSION_BYTES, MAX_EVENTS, self._event_budget)
-        standing, sender_headers = events.open(), self._channels.sender_headers(headers)
+        standing = events.open()
+        sender_headers = self._channels.sender_headers(headers)
         channel = self._session_channel(identifier, standing, on_unclaimed)
         await channel.open(self._channels, sender_headers)
         self._sessions[identifier] = PassedSession(channel, sender_headers, events, standing)
@@ -530,20 +556,20 @@ class ChannelPassThrough:
         headers = self._channels.sender_headers(client_headers)
         sender_headers = frozenset(headers.items())
         async with self._start_lock:
-            if (channel_in_use := self._shared.pop(sender_headers, None)) is not None:
-                self._shared[sender_headers] = channel_in_use
-                return channel_in_use
+            if (existing_channel := self._shared_channels.pop(sender_headers, None)) is not None:
+                self._shared_channels[sender_headers] = existing_channel  # now the most recently used one
+                return existing_channel
             self._make_room()
 
-            def ended() -> None:
-                if self._shared.get(sender_headers) is channel:
-                    del self._shared[sender_headers]
+            def on_end() -> None:
+                if self._shared_channels.get(sender_headers) is channel:
+                    del self._shared_channels[sender_headers]
                     self._finish(channel)
 
-            channel = PassedChannel(self.name, self._on_stray, ended, on_unclaimed)
+            channel = PassedChannel(self.name, self._on_stray, on_end, on_unclaimed)
             await channel.open(self._channels, headers)
             if not channel.has_ended:
-                self._shared[sender_headers] = channel
+                self._shared_channels[sender_headers] = channel
             return channel
 
     def _touch(self, identifier: str) -> None:
@@ -575,12 +601,12 @@ class ChannelPassThrough:
         if channel.is_unused:
             self._finish(channel)
         else:
-            timer = asyncio.get_running_loop().call_later(RETIRED_S, self._finish, channel)
-            self._retired[channel] = timer
+            timer = asyncio.get_running_loop().call_later(RETIREMENT_TIMEOUT_S, self._finish, channel)
+            self._retired_channels[channel] = timer
 
     def _finish(self, channel: PassedChannel, events: EventStore[ClientStream] | None = None) -> None:
         """Close a channel, and then the streams of its session."""
-        if (timer := self._retired.pop(channel, None)) is not None:
+        if (timer := self._retired_channels.pop(channel, None)) is not None:
             timer.cancel()
         task = asyncio.get_running_loop().create_task(channel.end())
         self._end_tasks.add(task)
@@ -620,7 +646,7 @@ def complete_answer(status: int, body: bytes, headers: Sequence[tuple[str, str]]
         yield body
 
     return PassedAnswer(
-        status, (("Content-Type", JSON), ("Content-Length", str(len(body))), *headers), chunks
+        status, (("Content-Type", JSON_TYPE), ("Content-Length", str(len(body))), *headers), chunks
     )
 
 

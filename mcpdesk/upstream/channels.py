@@ -20,6 +20,7 @@ _REQUEST_HEADERS = frozenset(
     | {"mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name"}
     | {"traceparent", "tracestate", "baggage"}
 )
+"""Names of headers that belong to one request of a client, and not to all its messages."""
 
 
 class ChannelCallbacks(NamedTuple):
@@ -88,8 +89,8 @@ class ProgramChannels:
     holds_credentials = True
     """True, because the program runs as this user, with the variables in the environment."""
 
-    def __init__(self, program: ProgramCommand, log: ProgramEvents) -> None:
-        self._program, self._log = program, log
+    def __init__(self, program: ProgramCommand, program_events: ProgramEvents) -> None:
+        self._program, self._program_events = program, program_events
 
     def sender_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return only the token. A program receives no headers, but clients with different tokens must not
@@ -99,21 +100,21 @@ class ProgramChannels:
 
     async def open(self, sender_headers: Mapping[str, str], callbacks: ChannelCallbacks) -> ProgramChannel:
         """Start the program. Raises: Unreachable."""
-        groups: list[int] = []
+        guarded_groups: list[int] = []  # process groups that the guard process will end if this process dies
 
         def on_ended(code: int, last_lines: Sequence[str]) -> None:
-            for group in groups:
+            for group in guarded_groups:
                 GUARD.release(group)
             callbacks.on_end(ProgramEnded(code, last_lines))
 
         def on_too_long_line() -> None:
-            self._log.on_stray(b"a line that is longer than any message may be")
+            self._program_events.on_stray(b"a line that is longer than any message may be")
 
         run = await ProgramRun.start(
-            self._program, callbacks.on_message, on_too_long_line, self._log.on_log, on_ended
+            self._program, callbacks.on_message, on_too_long_line, self._program_events.on_log, on_ended
         )
         if not run.ended_event.is_set():
-            groups.append(run.pid)
+            guarded_groups.append(run.pid)
             GUARD.watch(run.pid)
         return ProgramChannel(run)
 
@@ -132,7 +133,7 @@ class SseChannels:
 
     def sender_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that are meant for the server."""
-        return end_to_end(headers)
+        return end_to_end_headers(headers)
 
     async def open(self, sender_headers: Mapping[str, str], callbacks: ChannelCallbacks) -> SseChannel:
         """Open the event stream, and read the URL for messages. Raises: CallError."""
@@ -164,7 +165,7 @@ class SocketChannels:
 
     def sender_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers that are meant for the server."""
-        return end_to_end(headers)
+        return end_to_end_headers(headers)
 
     async def open(self, sender_headers: Mapping[str, str], callbacks: ChannelCallbacks) -> SocketChannel:
         """Connect. Raises: HttpError."""
@@ -177,7 +178,7 @@ class SocketChannels:
         """Do nothing, because the channels share no resources."""
 
 
-def end_to_end(headers: Mapping[str, str]) -> dict[str, str]:
+def end_to_end_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the client's headers except those that belong to one request. The names are in lower case."""
     return {
         name: value

@@ -65,41 +65,43 @@ async def read_offers(
     connection is lost.
     """
     offers: list[Offer] = []
+    declared_names = {offer_list.capability for offer_list in OFFER_LISTS} & capabilities.keys()
     problems = [
         f"initialize: the capability {name!r} is {value_excerpt(capabilities[name])}; it must be an object"
-        for name in sorted({each.capability for each in OFFER_LISTS} & capabilities.keys())
+        for name in sorted(declared_names)
         if not isinstance(capabilities[name], dict)
     ]
-    asks_all = asks_all or not any(each.capability in capabilities for each in OFFER_LISTS)
-    for each in (*OFFER_LISTS, SKILL_LIST):
-        is_declared = each.capability in capabilities
-        if not is_declared and (each is SKILL_LIST or not asks_all):
+    asks_all = asks_all or not declared_names
+    for offer_list in (*OFFER_LISTS, SKILL_LIST):
+        method, capability = offer_list.method, offer_list.capability
+        is_declared = capability in capabilities
+        if not is_declared and (offer_list is SKILL_LIST or not asks_all):
             continue
         faults: list[str] = []
         try:
-            if each is SKILL_LIST:
+            if offer_list is SKILL_LIST:
                 items = await connection.skills.listed(faults)
             else:
-                items = await connection.list_all(each.method, each.key, faults)
+                items = await connection.list_all(method, offer_list.key, faults)
         except RpcError as error:
-            if is_declared and (error.code != ErrorCode.METHOD_NOT_FOUND or not each.is_optional):
-                declared = f"; the server declares the capability {each.capability!r}"
-                problems.append(f"{each.method}: {error.message} ({error.code}){declared}")
+            if is_declared and (error.code != ErrorCode.METHOD_NOT_FOUND or not offer_list.is_optional):
+                reason = f"{error.message} ({error.code})"
+                problems.append(f"{method}: {reason}; the server declares the capability {capability!r}")
             continue
         except InvalidAnswer as error:
             if is_declared:
                 problems.append(error.message)
             continue
         if items and not is_declared:
-            missing = f"the server does not declare the capability {each.capability!r}"
-            problems.append(f"{each.method}: {missing}, so most clients do not ask for this list")
-        problems += [f"{each.method}: {fault}" for fault in faults]
-        offers += _offers(each, items, problems)
+            reason = f"the server does not declare the capability {capability!r}"
+            problems.append(f"{method}: {reason}, so most clients do not ask for this list")
+        problems += [f"{method}: {fault}" for fault in faults]
+        offers += _offers(offer_list, items, problems)
     return tuple(offers), tuple(problems)
 
 
 def _offers(offer_list: OfferList, items: list[JSONObject], problems: list[str]) -> Iterator[Offer]:
-    """Yield the items of a list. If several items have the same name, the first one counts."""
+    """Yield the items of a list. If several items have the same name, yield the first, and add a problem."""
     names = set[str]()
     for item in items:
         name = str(item[offer_list.name_key])
@@ -110,7 +112,5 @@ def _offers(offer_list: OfferList, items: list[JSONObject], problems: list[str])
         annotations = item.get("annotations")
         annotation_title = annotations.get("title") if isinstance(annotations, dict) else None
         front_matter = item.get("frontmatter", item)
-        title = next(
-            (each for each in (item.get("title"), annotation_title, front_matter.get("name")) if each), name
-        )
+        title = item.get("title") or annotation_title or front_matter.get("name") or name
         yield Offer(offer_list.kind, name, str(title), front_matter.get("description") or "", item)

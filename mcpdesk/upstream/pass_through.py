@@ -68,6 +68,7 @@ class UrlPassThrough:
     """Forwards requests of clients to one URL. Use it on one event loop."""
 
     accepts_pieces = True
+    """True, because the body of a request may be sent in pieces, as they arrive."""
     has_lines = False
 
     dropped = 0
@@ -86,6 +87,7 @@ class UrlPassThrough:
         self.next_connection = next_connection
         """Function that returns the recorder's number for a new client connection."""
         self.leads = False
+        """True if this server comes before all folders on the command line."""
         self.holds_credentials = requests.holds_credentials
         self._requests = requests
         self._cookies = SessionCookies(requests.with_client_credentials.url)
@@ -118,10 +120,10 @@ class UrlPassThrough:
                 self._cookies.store(answer.headers.get(_SESSION, session), set_cookies)
             answer_headers = list(answer.headers.items())
             if "Content-Encoding" in answer.headers:
-                # The body was decoded here, so these two headers would be wrong.
-                wrong_names = {"content-encoding", "content-length"}
+                # The body was decoded here, so these two headers no longer describe it.
+                invalid_names = {"content-encoding", "content-length"}
                 answer_headers = [
-                    (key, value) for key, value in answer_headers if key.lower() not in wrong_names
+                    (key, value) for key, value in answer_headers if key.lower() not in invalid_names
                 ]
             yield PassedAnswer(answer.status, answer_headers, answer.content.iter_any)
 

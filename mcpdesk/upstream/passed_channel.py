@@ -42,7 +42,8 @@ MAX_HELD_BYTES = 256 << 20
 MAX_REMEMBERED_IDS = 1_000
 """Maximum number of request ids that are remembered for each channel."""
 KEEP_ALIVE_S = 15.0
-KEEP_ALIVE = b": still there\n\n"
+"""Seconds without a message after which a comment is sent on a stream."""
+KEEP_ALIVE_COMMENT = b": still there\n\n"
 _decode_parts = json.Decoder(list[Raw]).decode
 
 
@@ -84,7 +85,7 @@ class ClientStream:
                 async with asyncio.timeout(KEEP_ALIVE_S):
                     await self._arrival_event.wait()
             except TimeoutError:
-                yield KEEP_ALIVE
+                yield KEEP_ALIVE_COMMENT
 
 
 Events: TypeAlias = ResumableStream[ClientStream]
@@ -100,11 +101,11 @@ class PendingMessages:
         on_unclaimed: OnUnclaimed,
         may_stream: bool = True,
         receives_logs: bool = False,
-        answers: int = 1,
+        answer_count: int = 1,
         on_drop: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """`answers` is the number of answers that the client needs: one for each request that it sent
-        together.
+        """`answer_count` is the number of answers that the client needs: one, or one for each request of a
+        batch.
 
         `on_unclaimed` is called with each message that the client does not receive: a repeated answer, or a
         message that was dropped because the client does not read. `on_drop` is called with the number of
@@ -115,12 +116,16 @@ class PendingMessages:
         self.dropped = 0
         """Number of messages that were dropped because the client does not read."""
         self.may_stream = may_stream
+        """True if the client accepts a stream, so that it can receive messages before the answer."""
         self.receives_logs = receives_logs
-        self._missing_answers = answers
+        """True if the client requested log messages."""
+        self._missing_answers = answer_count
         self.has_client_left = False
         """True if the client disconnected before the answer."""
         self._events: Events | None = None
+        """Resumable stream to which the messages go, or None."""
         self._lines: deque[tuple[bytes, bool]] = deque()
+        """Waiting messages, each with True if it is the last one."""
         self._queued_bytes = 0
         self._arrival_event = asyncio.Event()
 
@@ -150,7 +155,9 @@ class PendingMessages:
     def stream_into(self, events: Events, first: tuple[bytes, bool] | None = None) -> None:
         """Send the messages to a resumable stream. `first` was already taken and comes first."""
         self._events = events
-        for line, is_last in ([] if first is None else [first]) + list(self._lines):
+        if first is not None:
+            self._lines.appendleft(first)
+        for line, is_last in list(self._lines):
             self._deliver(line, is_last)
         self._lines.clear()
 
@@ -165,12 +172,13 @@ class PendingMessages:
         """True if no client reads the messages."""
         return self.has_client_left or (self._events is not None and not self._events.is_connected)
 
-    async def next_message(self, within_s: float) -> tuple[bytes, bool] | None:
-        """Return the next message, and True if it is the last message, or None if no message arrives in
-        time.
+    async def next_message(self, timeout_s: float) -> tuple[bytes, bool] | None:
+        """Return the next message, and True if it is the last one.
+
+        Return None if no message arrives within `timeout_s`.
         """
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(timeout_s):
                 while not self._lines:
                     self._arrival_event.clear()
                     await self._arrival_event.wait()
@@ -192,20 +200,21 @@ class PendingMessages:
         """Yield the messages as events, up to the last one. `first` was already taken and comes first."""
         message = first or await self.next_message(KEEP_ALIVE_S)
         while message is None or not message[1]:
-            yield KEEP_ALIVE if message is None else event(in_event(message[0]))
+            yield KEEP_ALIVE_COMMENT if message is None else event(in_event(message[0]))
             message = await self.next_message(KEEP_ALIVE_S)
         yield event(in_event(message[0]))
 
 
 class Alias(Struct, frozen=True):
-    """Original id and token of a request that has another id on the channel."""
+    """Original id and token of a request that has another id or token on the channel."""
 
     identifier: Id
     token: Id | None = None
+    """Original token if it was replaced, otherwise None."""
 
 
 class PassedChannel:
-    """One channel, and the requests that wait on it."""
+    """One channel, and the requests that wait for messages on it."""
 
     def __init__(
         self,
@@ -220,9 +229,7 @@ class PassedChannel:
         """
         self.standing = standing
         self.on_unclaimed = on_unclaimed
-        """Function that is called with messages that belong to no request. It comes from the latest
-        request.
-        """
+        """Function of the latest request, which is called with messages that no client receives."""
         self._name = name
         self._on_stray = on_stray
         self._on_end = on_end
@@ -232,9 +239,9 @@ class PassedChannel:
         self._pending: dict[Id, PendingMessages] = {}
         self._recent_requests = RequestTable[Id, OnUnclaimed](MAX_REMEMBERED_IDS)
         """Functions for repeated answers to recent requests."""
-        self._tokens: dict[Id, Id] = {}
+        self._ids_by_token: dict[Id, Id] = {}
         """Request ids by progress token."""
-        self._token_of: dict[Id, Id] = {}
+        self._tokens_by_id: dict[Id, Id] = {}
         """Progress tokens by request id."""
         self._aliases: dict[Id, Alias] = {}
         """Original ids and tokens, by the id that the channel uses instead."""
@@ -242,7 +249,7 @@ class PassedChannel:
     @property
     def is_unused(self) -> bool:
         """True if no client waits for a message."""
-        return not self._has_listener and all(each.is_unused for each in self._pending.values())
+        return not self._has_listener and all(pending.is_unused for pending in self._pending.values())
 
     @property
     def _has_listener(self) -> bool:
@@ -291,7 +298,8 @@ class PassedChannel:
         self.on_unclaimed = pending.on_unclaimed
         self._recent_requests.add(identifier, pending.on_unclaimed)
         if (token := progress_token(meta_of(message))) is not None:
-            self._tokens[token], self._token_of[identifier] = identifier, token
+            self._ids_by_token[token] = identifier
+            self._tokens_by_id[identifier] = token
         try:
             if self.has_ended:
                 pending.put(self._error_line(identifier, f"{self._name} has ended"), True)
@@ -309,13 +317,14 @@ class PassedChannel:
     def _with_unique_ids(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
         """Return the message. Replace its id and its token if another pending request uses the same."""
         identifier, token = message["id"], progress_token(meta_of(message))
-        is_taken, is_token_taken = identifier in self._pending, token in self._tokens
-        if not is_taken and not is_token_taken:
+        is_id_taken, is_token_taken = identifier in self._pending, token in self._ids_by_token
+        if not is_id_taken and not is_token_taken:
             return message, line
-        channel_id = f"mcpdesk-{secrets.token_hex(8)}" if is_taken else identifier
+        channel_id = f"mcpdesk-{secrets.token_hex(8)}" if is_id_taken else identifier
         self._aliases[channel_id] = Alias(identifier, token if is_token_taken else None)
-        message, changes = {**message, "id": channel_id}, dict[tuple[str, ...], Id]()
-        if is_taken:
+        message = {**message, "id": channel_id}
+        changes = dict[tuple[str, ...], Id]()
+        if is_id_taken:
             changes["id",] = channel_id
         if is_token_taken:
             params = message["params"]
@@ -330,8 +339,8 @@ class PassedChannel:
             is_plain = read is not None and type(read.value) is dict and not read.remarks and not read.fault
             message = read.value if read is not None and is_plain else codec.decode(line)
             if isinstance(message, list) and message:
-                for each in members(line, message):
-                    self._on_frame(each)
+                for member_line in members(line, message):
+                    self._on_frame(member_line)
                 return
             kind = classify(message)
         except ProtocolError:
@@ -345,8 +354,8 @@ class PassedChannel:
     def _handle_lenient_frame(self, line: bytes, read: ReadFrame) -> None:
         """Handle a frame that is almost valid. Its client receives the original bytes."""
         if isinstance(read.value, list):
-            for each in members(line, read.value):
-                self._on_frame(each)
+            for member_line in members(line, read.value):
+                self._on_frame(member_line)
         elif read.fault is not None and read.is_response:
             self._deliver_answer({"id": read.id}, line, read.fault.text)
         elif is_answer(read.value):
@@ -379,13 +388,11 @@ class PassedChannel:
         identifier = readable_id(message)
         if identifier is None or identifier not in self._pending:
             identifier = next((key for key in self._pending if same_id(message_id, key)), None)
-        if (
-            identifier is None
-            and is_id(message_id)
-            and (on_repeated := self._recent_requests.get(message_id)) is not None
-        ):
-            on_repeated(line)
-            return
+        if identifier is None and is_id(message_id):
+            on_repeated_answer = self._recent_requests.get(message_id)
+            if on_repeated_answer is not None:
+                on_repeated_answer(line)
+                return
         if identifier is None and len(self._pending) == 1:
             identifier = next(iter(self._pending))
         if identifier is None:
@@ -410,7 +417,7 @@ class PassedChannel:
         token = params.get("progressToken") if message["method"] == "notifications/progress" else None
         request_id: Id | None = None
         if is_id(token):
-            request_id = self._tokens.get(token)
+            request_id = self._ids_by_token.get(token)
         elif is_id(subscription):
             request_id = subscription
         alias = self._aliases.get(request_id) if request_id is not None else None
@@ -430,14 +437,15 @@ class PassedChannel:
         """Return the request to which a message without a reference belongs, or None if no request or several
         requests are possible.
         """
-        candidates = [each for each in set(self._pending.values()) if not each.has_client_left]
+        candidates = [pending for pending in set(self._pending.values()) if not pending.has_client_left]
         if message["method"] == "notifications/message" and len(candidates) > 1:
-            candidates = [each for each in candidates if each.receives_logs]
+            candidates = [pending for pending in candidates if pending.receives_logs]
         return candidates[0] if len(candidates) == 1 else None
 
     def _remove_request(self, identifier: Id) -> PendingMessages:
-        if (token := self._token_of.pop(identifier, None)) is not None:
-            del self._tokens[token]
+        """Remove a pending request and return its messages. Afterwards, its token and alias are free."""
+        if (token := self._tokens_by_id.pop(identifier, None)) is not None:
+            del self._ids_by_token[token]
         self._aliases.pop(identifier, None)
         return self._pending.pop(identifier)
 
@@ -457,10 +465,10 @@ class PassedChannel:
 def members(data: bytes, batch: Sequence[Any]) -> list[bytes]:
     """Return the bytes of each message in a batch. They are encoded again if `data` is not strict JSON."""
     with suppress(MsgspecError, RecursionError):
-        parts = [bytes(each) for each in _decode_parts(data)]
+        parts = [bytes(part) for part in _decode_parts(data)]
         if len(parts) == len(batch):
             return parts
-    return [codec.encode(each) for each in batch]
+    return [codec.encode(message) for message in batch]
 
 
 def in_event(line: bytes) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from mcpdesk.late_pattern import LatePattern
 
-QUIET_S = 0.1
+QUIET_PERIOD_S = 0.1
 """Seconds without a further line after which an entry is complete."""
 MAX_LINES = 150
 """Maximum number of lines of an entry: one half from its beginning, the other from its end."""
@@ -26,24 +26,28 @@ _LEVELS = {
     **{level: level for level in ("debug", "info", "notice", "warning", "error", "critical", "alert")},
 }
 """Level of the MCP specification for each level name that programs write."""
-_WORD = "|".join(_LEVELS)
-_UPPER = _WORD.upper()
-_FORMATS = (
+_LEVEL_NAMES = "|".join(_LEVELS)
+"""Regular expression of all level names."""
+_UPPER_LEVEL_NAMES = _LEVEL_NAMES.upper()
+_LEVEL_PATTERNS = (
     # ERROR:, [ERROR], 12:03:40 ERROR, 2026-11-26T12:03:40Z ERROR
-    LatePattern(rf"[\W\d_TZ]*({_UPPER})(?![\w.])"),
+    LatePattern(rf"[\W\d_TZ]*({_UPPER_LEVEL_NAMES})(?![\w.])"),
     # [error], error: no such file
-    LatePattern(rf"[\W\d_TZ]*\[({_WORD})\]|[\W\d_TZ]*({_WORD}):\s", re.IGNORECASE),
+    LatePattern(rf"[\W\d_TZ]*\[({_LEVEL_NAMES})\]|[\W\d_TZ]*({_LEVEL_NAMES}):\s", re.IGNORECASE),
     # 12:03:40 - my.logger - ERROR - no such file
-    LatePattern(rf".{{1,80}}?(?: - | \| |\] )\W?({_UPPER})(?![\w.])"),
+    LatePattern(rf".{{1,80}}?(?: - | \| |\] )\W?({_UPPER_LEVEL_NAMES})(?![\w.])"),
     # JSON, level=error
-    LatePattern(rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_WORD})\b', re.IGNORECASE),
+    LatePattern(rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_LEVEL_NAMES})\b', re.IGNORECASE),
 )
+"""Patterns of lines with a level. The group that matched is the name of the level."""
 _LEVELS_WITHOUT_TRACEBACK = ("debug", "info", "notice")
 """Levels of entries that are never followed by a traceback."""
 _TRACEBACK = re.compile(r"\W*(?:Exception Group )?Traceback \(most recent call")
 """First line of a traceback. The library rich draws a box around it."""
 _CHAIN_MESSAGES = ("During handling of the above exception", "The above exception was the direct cause")
+"""Beginnings of the lines that Python writes between the tracebacks of chained exceptions."""
 _BOX_CHARACTERS = ("│", "╭", "╰", "┌", "└", "|", "+")
+"""Characters of the boxes and trees around tracebacks."""
 
 
 class ProgramLog:
@@ -55,9 +59,9 @@ class ProgramLog:
         self._start_time = 0.0
         self._level = ""
         """Level of the unfinished entry, or "" if no entry is unfinished."""
-        self._head: list[str] = []
-        self._tail: deque[str] = deque(maxlen=MAX_LINES // 2)
-        self._count = 0
+        self._first_lines: list[str] = []
+        self._last_lines: deque[str] = deque(maxlen=MAX_LINES // 2)
+        self._line_count = 0
         self._is_in_traceback = False
         """True within a traceback. The line that names the exception ends it."""
         self._traceback_indent = 0
@@ -84,33 +88,38 @@ class ProgramLog:
             self._timer.cancel()
             self._timer = None
         if self._level:
-            omitted_count = self._count - len(self._head) - len(self._tail)
-            lines = [f"… {omitted_count} lines left out"] if omitted_count else []
-            level, text = self._level, "\n".join([*self._head, *lines, *self._tail])
-            self._level, self._head, self._count = "", [], 0
-            self._tail.clear()
+            omitted_count = self._line_count - len(self._first_lines) - len(self._last_lines)
+            omission_note = [f"… {omitted_count} lines left out"] if omitted_count else []
+            level = self._level
+            text = "\n".join([*self._first_lines, *omission_note, *self._last_lines])
+            self._level, self._first_lines, self._line_count = "", [], 0
+            self._last_lines.clear()
             self._on_entry(level, text, self._start_time)
 
     def _add(self, line: str) -> None:
-        self._count += 1
-        (self._head if len(self._head) < MAX_LINES // 2 else self._tail).append(line)
+        self._line_count += 1
+        if len(self._first_lines) < MAX_LINES // 2:
+            self._first_lines.append(line)
+        else:
+            self._last_lines.append(line)
 
     def _restart_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(QUIET_S, self.flush)
+        self._timer = asyncio.get_running_loop().call_later(QUIET_PERIOD_S, self.flush)
 
     def _continues_entry(self, line: str) -> bool:
         """Return True if a line belongs to the entry before it."""
-        stripped = line.lstrip()
-        indent, has_box = len(line) - len(stripped), stripped.startswith(_BOX_CHARACTERS)
+        stripped_line = line.lstrip()
+        indent = len(line) - len(stripped_line)
+        has_box = stripped_line.startswith(_BOX_CHARACTERS)
         if _TRACEBACK.match(line):
             self._begin_traceback(line)
             return self._level not in _LEVELS_WITHOUT_TRACEBACK
         if self._is_in_traceback:
             self._is_in_traceback = has_box or indent > self._traceback_indent
             return self._is_in_traceback or not level_of(line)
-        return not level_of(line) and (indent > 0 or has_box or stripped.startswith(_CHAIN_MESSAGES))
+        return not level_of(line) and (indent > 0 or has_box or stripped_line.startswith(_CHAIN_MESSAGES))
 
     def _begin_traceback(self, line: str) -> None:
         self._is_in_traceback, self._traceback_indent = True, len(line) - len(line.lstrip())
@@ -120,5 +129,5 @@ def level_of(line: str) -> str:
     """Return the level in a line, as a level of the MCP specification, or "" if the line has no level."""
     if _TRACEBACK.match(line):
         return "error"
-    match = next(filter(None, (line_format.regex.match(line) for line_format in _FORMATS)), None)
+    match = next(filter(None, (pattern.regex.match(line) for pattern in _LEVEL_PATTERNS)), None)
     return _LEVELS[next(filter(None, match.groups())).lower()] if match else ""

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 OnReply = Callable[[str, ServerReply], None]
 """Function that is called with the method of each answered request, and the reply."""
 CLIENT_STOPPED = "the client stopped waiting for the response"
+"""Reason for a missing response, if the request was cancelled."""
 UNANSWERED_QUESTION = "the call had ended before the server's question was answered"
+"""Reason for a missing response to a request of a server."""
 MAX_QUESTIONS = 1_000
 """Maximum number of unanswered requests of a server that are remembered."""
 OPENING = "opening a stream"
@@ -122,15 +124,15 @@ class RecordedTransport(ClientTransport):
         watch = self._watch()
         if watch is None:
             return await self._exchange(request, headers, receive)
-        request, watched = watch.ask(self._info, request)
+        request, watched_exchange = watch.ask(self._info, request)
         status = 0
         try:
             reply = await self._exchange(request, headers, receive)
             status = reply.status
-            watched.handle_server_message(reply.message)
+            watched_exchange.handle_server_message(reply.message)
             return reply
         finally:
-            watched.end(status, can_continue=False)
+            watched_exchange.end(status, can_continue=False)
 
     async def _exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
@@ -164,8 +166,8 @@ class RecordedTransport(ClientTransport):
             is_json = reply.message is not None and not reply.remarks
             self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, http_note)
         if not is_answer(reply.message) or not same_id(reply.message.get("id"), identifier):
-            instead = f"HTTP {reply.status}" if http_note else "the answer is not a response to it"
-            self._record_missing_answer(identifier, f"no response: {instead}")
+            reason = f"HTTP {reply.status}" if http_note else "the answer is not a response to it"
+            self._record_missing_answer(identifier, f"no response: {reason}")
         self._on_reply(request["method"], reply)
         return reply
 
@@ -178,20 +180,22 @@ class RecordedTransport(ClientTransport):
         """
         interceptor, number, arrival = self._interceptor, self._info.number, time()
         revision = BY_NAME.get(self._info.revision) if self._info.transport == "http" else None
-        in_session = revision is not None and not revision.is_stateless and request["method"] != "initialize"
+        has_sessions = revision is not None and not revision.is_stateless
+        is_in_session = has_sessions and request["method"] != "initialize"
         try:
-            sent, mock_answer = await interceptor.request(number, request, in_session)
+            sent_request, mock_answer = await interceptor.request(number, request, is_in_session)
         except SessionLost as error:
             raise SessionGone(str(error), self.target, status=404) from None
         if mock_answer is not None:
             return ServerReply(mock_answer, codec.encode(mock_answer))
-        if sent is not None:
-            sent_headers = headers if sent is request else adapted_headers(sent, headers)
-            reply = await self._exchange_in_line(sent, sent_headers, receive)
+        if sent_request is not None:
+            is_changed = sent_request is not request
+            sent_headers = adapted_headers(sent_request, headers) if is_changed else headers
+            reply = await self._exchange_in_order(sent_request, sent_headers, receive)
             if not isinstance(reply.message, dict):
                 return reply
             try:
-                answer = await interceptor.answer(number, sent, arrival, reply.message)
+                answer = await interceptor.answer(number, sent_request, arrival, reply.message)
             except AnswerCut as cut:
                 raise CallError(str(cut), self.target) from None
             if answer is reply.message:
@@ -201,25 +205,28 @@ class RecordedTransport(ClientTransport):
         await interceptor.wait_until_disconnected(number)
         raise CallError("dropped by the person at the desk", self.target)
 
-    async def _exchange_in_line(
+    async def _exchange_in_order(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request. Return when the reply has arrived and all earlier messages were released."""
+        """Send a request. Return when the reply has arrived and all earlier messages were released.
+
+        Raises: CallError if no reply arrives, or the first error of `receive`.
+        """
         failures: list[CallError] = []
 
-        def received(incoming: Incoming) -> None:
+        def deliver(incoming: Incoming) -> None:
             try:
                 receive(incoming)
             except CallError as error:
                 failures.append(error)
 
         with self._registered(request) as pending:
-            queue = self._queues[pending] = self._new_queue(received, pending.identifier)
+            queue = self._queues[pending] = self._new_queue(deliver, pending.identifier)
 
             def put(incoming: Incoming) -> None:
                 if incoming.message is None or "method" not in incoming.message:
                     self._record_unused(incoming)
-                    received(incoming)
+                    deliver(incoming)
                 else:
                     self._record_remarks(incoming.remarks, incoming.request)
                     self._remember_question(incoming.message, pending.identifier)
@@ -272,36 +279,31 @@ class RecordedTransport(ClientTransport):
 
     def record_fetch(self, request: Fetch, answer: FetchResult) -> None:
         """Record an authorization request and its response."""
-        number, frame = self._info.number, self._recorder.frame
+        number, recorder = self._info.number, self._recorder
         request_note = HttpNote(f"{request.method} {request.url}", tuple(request.headers.items()))
-        frame(number, Direction.IN, request.body or b"", False, request_note)
-        frame(
-            number,
-            Direction.OUT,
-            answer.body,
-            False,
-            HttpNote(f"HTTP {answer.status}", tuple(answer.headers.items())),
-        )
+        recorder.frame(number, Direction.IN, request.body or b"", False, request_note)
+        answer_note = HttpNote(f"HTTP {answer.status}", tuple(answer.headers.items()))
+        recorder.frame(number, Direction.OUT, answer.body, False, answer_note)
 
     def remark_on_fetch(self, text: str) -> None:
         """Record an error in the response that `record_fetch` recorded last."""
         self.record_remark(Remark(RemarkKind.OAUTH, text), None)
 
-    def ended(self, at: float) -> None:
-        """Record the end of the connection. `at` is the Unix time in seconds."""
+    def ended(self, end_time: float) -> None:
+        """Record the end of the connection. `end_time` is Unix time in seconds."""
         self._interceptor.forget(self._info.number)
         if (watch := self._watch()) is not None:
             watch.connection_lost(self._info.number)
-        self._info = replace(self._info, closed=at)
+        self._info = replace(self._info, closed=end_time)
         self._recorder.connect(self._info)
 
     def _recording(self, receive: Receive, pending: _Pending | None = None) -> Receive:
-        """Return the function that records messages of a request and calls `receive`.
+        """Return a function that records the messages of a request and passes them to `receive`.
 
         With None for `pending`, the messages may belong to any request.
         """
 
-        def received(incoming: Incoming) -> None:
+        def record_and_deliver(incoming: Incoming) -> None:
             message = incoming.message
             if message is None or "method" not in message:
                 self._record_unused(incoming)
@@ -319,7 +321,7 @@ class RecordedTransport(ClientTransport):
                 self._record(Direction.OUT, data, not incoming.remarks)
                 receive(incoming)
 
-        return received
+        return record_and_deliver
 
     def _record_lost_session(self, reply: ServerReply, request: Id) -> None:
         """Record that the server lost the session. The request ends and will be sent again."""
@@ -330,9 +332,8 @@ class RecordedTransport(ClientTransport):
 
     def _record_missing_answer(self, request: Id, reason: str) -> None:
         """Record that a request gets no response."""
-        self.record_remark(
-            Remark(RemarkKind.NO_ANSWER, excerpt(reason) or CLIENT_STOPPED, is_fault=True), request
-        )
+        remark = Remark(RemarkKind.NO_ANSWER, excerpt(reason) or CLIENT_STOPPED, is_fault=True)
+        self.record_remark(remark, request)
 
     def _remember_question(self, message: JSONObject, request_id: Id | None) -> None:
         """Remember a request of the server until it is answered."""
@@ -344,9 +345,10 @@ class RecordedTransport(ClientTransport):
         `request_id`, or all if `request_id` is None.
         """
         remark = Remark(RemarkKind.NO_ANSWER, UNANSWERED_QUESTION, is_fault=True)
-        for identifier, _ in self._questions.take_all(
+        ended_questions = self._questions.take_all(
             lambda _, source_id: request_id is None or source_id == request_id
-        ):
+        )
+        for identifier, _ in ended_questions:
             recorded = RecordedRemark(self._info.number, identifier, time(), remark, is_question=True)
             self._recorder.remark(recorded)
 
@@ -371,16 +373,18 @@ class RecordedTransport(ClientTransport):
 
         Notifications other than progress are not dropped, because they are useful without the request.
         """
-        pending, token = _Pending(request["id"]), progress_token(meta_of(request))
-        token = pending.identifier if token is None else token
-        self._pending[token] = pending
+        pending = _Pending(request["id"])
+        token = progress_token(meta_of(request))
+        key = pending.identifier if token is None else token
+        self._pending[key] = pending
         try:
             yield pending
         finally:
-            if self._pending.get(token) is pending:
-                del self._pending[token]
+            if self._pending.get(key) is pending:
+                del self._pending[key]
             queue = self._queues.pop(pending, None)
-            for data in [] if queue is None else queue.close():
+            held_messages = [] if queue is None else queue.close()
+            for data in held_messages:
                 message = codec.decode(data)
                 is_useful = "id" not in message and progress_token(params_of(message)) is None
                 if is_useful and self._unrelated_queue is not None:
@@ -389,9 +393,9 @@ class RecordedTransport(ClientTransport):
     @property
     def _is_intercepting(self) -> bool:
         """True if messages are intercepted now, or earlier messages still wait."""
-        if self._interceptor.is_active or (
-            self._unrelated_queue is not None and self._unrelated_queue.has_messages
-        ):
+        if self._interceptor.is_active:
+            return True
+        if self._unrelated_queue is not None and self._unrelated_queue.has_messages:
             return True
         return any(queue.has_messages for queue in self._queues.values())
 

@@ -24,9 +24,10 @@ class SessionCookies:
         """`url` is the URL of all requests."""
         self._url = url
         self._cookies: OrderedDict[str, ServerCookies] = OrderedDict()
+        """Cookies by session id. The least recently used session is first."""
 
     def header(self, session: str) -> dict[str, str]:
-        """Return the `Cookie` header of requests for a session. Empty without cookies."""
+        """Return the `Cookie` header of requests for a session, or an empty dict if it has no cookies."""
         from yarl import URL
 
         cookies = self._cookies.get(session)

@@ -71,6 +71,7 @@ class ProgramEvents(NamedTuple):
     on_stray: Callable[[bytes], None]
     """Function that is called with each line of stdout that is not a message."""
     on_ended: Callable[[ProgramEnded], None] = lambda ended: None
+    """Function that is called when the program has ended."""
 
 
 def target_transport(
@@ -120,22 +121,22 @@ def _program_transport(target: CommandTarget, reach: Reach, events: ProgramEvent
     if reach.mode or reach.token or reach.key or reach.headers:
         message = "A program cannot receive a mode, token, key or header."
         raise DeskUserError(message, "Use its arguments or its environment instead.")
-    groups: list[int] = []
+    guarded_groups: list[int] = []  # process groups that the guard process will end if this process dies
 
-    def started(group: int) -> None:
-        groups.append(group)
+    def on_started(group: int) -> None:
+        guarded_groups.append(group)
         GUARD.watch(group)
 
-    def ended(program_end: ProgramEnded) -> None:
-        GUARD.release(groups.pop())
+    def on_ended(program_end: ProgramEnded) -> None:
+        GUARD.release(guarded_groups.pop())
         events.on_ended(program_end)
 
     return ChildProcess(
         guarded_program(target),
         on_log=events.on_log,
         on_stray=events.on_stray,
-        on_started=started,
-        on_ended=ended,
+        on_started=on_started,
+        on_ended=on_ended,
     )
 
 
@@ -145,6 +146,6 @@ def guarded_program(target: CommandTarget) -> ProgramCommand:
     from mcpdesk.jobs.child import GUARD
     from mcpdesk.jobs.process_table import with_mark
 
-    width = {"COLUMNS": str(LOG_WIDTH)}
-    environment = with_mark({**width, **os.environ, **target.environment}, GUARD.new_mark())
+    variables = {"COLUMNS": str(LOG_WIDTH), **os.environ, **target.environment}
+    environment = with_mark(variables, GUARD.new_mark())
     return ProgramCommand(target.argv, environment, target.folder)

@@ -76,7 +76,7 @@ _log = logging.getLogger(__name__)
 
 
 class UpstreamPlan(Struct, frozen=True):
-    """Plan of an upstream server. Its name is unique in the desk and valid in a URL."""
+    """Target and options of an upstream server. `name` is unique in the desk and valid in a URL."""
 
     name: str
     target: RemoteTarget
@@ -112,7 +112,7 @@ class UpstreamState(StrEnum):
 
 
 class UpstreamStatus(Struct, frozen=True):
-    """State of a server. The object is replaced at every change."""
+    """Connection state of a server, and its items. The object is replaced at every change."""
 
     state: UpstreamState = UpstreamState.CONNECTING
     agreement: Agreement | None = None
@@ -126,7 +126,7 @@ class UpstreamStatus(Struct, frozen=True):
     steps: tuple[str, ...] = ()
     """Steps of the connection attempt, each with its result."""
     wants_token: bool = False
-    """True if a person must enter a token, because the server offers no login."""
+    """True if the server offers no login, so that a person must enter a token."""
     version: int = 0
     """Number that increases with every change."""
 
@@ -184,7 +184,9 @@ class Upstream:
         self._steps: list[str] = []
         self._is_closing = False
         self._read_task: asyncio.Task[None] | None = None
+        """Task that will read the lists again, or None if the lists have not changed."""
         self._is_resuming = False
+        """True while the lists are read again after a restart of the program."""
         self._login_text = ""
         self._prepare()
 
@@ -195,23 +197,23 @@ class Upstream:
 
     @property
     def program_output(self) -> ProgramEvents:
-        """Functions that handle all output of the program except messages."""
+        """Functions that handle the output of the program, except its messages."""
         return ProgramEvents(ProgramLog(self._on_log_entry).feed, self._on_stray_line)
 
     def input_schema(self, tool: str) -> JSONObject:
         """Return the input schema of a tool from the latest list, or an empty dict if the tool is unknown."""
-        offers = (each for each in self.status.offers if each.kind == "tool" and each.name == tool)
-        schema = next((each.definition.get("inputSchema") for each in offers), None)
+        offers = (offer for offer in self.status.offers if offer.kind == "tool" and offer.name == tool)
+        schema = next((offer.definition.get("inputSchema") for offer in offers), None)
         return schema if isinstance(schema, dict) else {}
 
     def offers(self, kind: str, name: str) -> bool:
         """Return True if the latest lists contain an item of that kind and name."""
-        return any(each.kind == kind and each.name == name for each in self.status.offers)
+        return any(offer.kind == kind and offer.name == name for offer in self.status.offers)
 
     def offered(self) -> dict[str, int]:
         """Return the number of listed items by kind: tools, resources, templates and prompts."""
-        counts = Counter(each.kind for each in self.status.offers)
-        return {each.kind: counts[each.kind] for each in OFFER_LISTS}
+        counts = Counter(offer.kind for offer in self.status.offers)
+        return {offer_list.kind: counts[offer_list.kind] for offer_list in OFFER_LISTS}
 
     def start(self) -> None:
         """Connect to the server, unless it is disabled. If it is a program, watch the files that its command
@@ -220,11 +222,13 @@ class Upstream:
         target = self.plan.target
         if isinstance(target, BrokenTarget) and target.is_disabled:
             problems = (f"{target.problem}.",)
-            self._set(replace(self.status, state=UpstreamState.DISABLED, problems=problems, hint=ENABLE_HINT))
+            self._set_status(
+                replace(self.status, state=UpstreamState.DISABLED, problems=problems, hint=ENABLE_HINT)
+            )
             return
-        self._begin(self._connect())
-        if isinstance(self.plan.target, CommandTarget):
-            self._begin(self._watch(self.plan.target))
+        self._start_task(self._connect())
+        if isinstance(target, CommandTarget):
+            self._start_task(self._watch_files(target))
 
     async def restart(self) -> None:
         """End the connection and connect again."""
@@ -242,7 +246,7 @@ class Upstream:
 
     async def _reconnect(self) -> None:
         # Set the state first, so that the end of the program is not reported as a failure.
-        self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
+        self._set_status(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
         await self._disconnect()
         self._prepare()
         self.start()
@@ -255,21 +259,21 @@ class Upstream:
             return
         from mcpdesk.client.oauth.browser_login import LOGIN_TIMEOUT_S, log_in
 
-        questions: list[int] = []
+        question_ids: list[int] = []
 
-        def show(address: str) -> None:
+        def show_address(address: str) -> None:
             page = Page(f"Log in to {self.name}", "login", own_words=False, is_required=False, link=address)
-            question, _ = site.inbox.ask(
+            question_id, _ = site.inbox.ask(
                 server=self.name, peer="desk", tool="login", pages=(page,), timeout_s=LOGIN_TIMEOUT_S
             )
-            questions.append(question)
+            question_ids.append(question_id)
 
         try:
             store = open_grants(site.location.state_dir, self.plan.account)
             await log_in(
                 target.url,
                 store,
-                show,
+                show_address,
                 options=login_options(target, self.plan.reach),
                 watch=self._transport.record_fetch,
                 report_deviation=self._transport.remark_on_fetch,
@@ -278,7 +282,7 @@ class Upstream:
         except DeskError as error:
             hint = getattr(error, "hint", "")
             if isinstance(error, LoginUnavailable):
-                self._set(replace(self.status, wants_token=True))
+                self._set_status(replace(self.status, wants_token=True))
                 hint = f"{hint} {SET_TOKEN}".strip()
             if self.status.state is UpstreamState.FAILED:
                 # Show the error of the login, instead of the error that made it necessary.
@@ -287,8 +291,8 @@ class Upstream:
                 site.notify(f"{self.name}: {error}", True)
             return
         finally:
-            for question in questions:
-                site.inbox.withdraw(question, "the login is over")
+            for question_id in question_ids:
+                site.inbox.withdraw(question_id, "the login is over")
         await self.restart()
 
     async def set_token(self, token: str) -> None:
@@ -306,15 +310,14 @@ class Upstream:
     def roots_changed(self) -> None:
         """Notify the server that the roots of the desk have changed."""
         if self.status.state is UpstreamState.READY:
-            self._begin(self._notify_roots_changed())
+            self._start_task(self._notify_roots_changed())
 
     async def _notify_roots_changed(self) -> None:
         try:
             await self.connection.notify_roots_changed()
         except CallError as error:
-            self._site.log(
-                "debug", "server", f"it was not notified that the roots changed: {error}", self.name, None
-            )
+            text = f"it was not notified that the roots changed: {error}"
+            self._site.log("debug", "server", text, self.name, None)
 
     async def close(self) -> None:
         """End the connection. If the server is a program, end the program."""
@@ -355,20 +358,22 @@ class Upstream:
 
     async def _connect(self) -> None:
         """Connect, subscribe and read the lists. An error becomes the state of the server."""
-        limit_s, is_first, self.failure = self._site.connect_timeout_s, True, None
-        self._login_text = await asyncio.to_thread(self._login)
+        timeout_s = self._site.connect_timeout_s
+        self.failure = None
+        self._login_text = await asyncio.to_thread(self._read_login_text)
+        is_first = True  # an error concerns the first message
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(timeout_s):
                 agreement = await self.connection.discover_server()
             is_first = False
             self.connection.listen()
             await self._subscribe(agreement)
             await self._read(agreement)
         except TimeoutError:
-            received_text = (
+            received_note = (
                 f": {self.connection.unexpected_bytes}" if self.connection.unexpected_bytes else ""
             )
-            message = f"it did not answer within {limit_s:g} s (connect_timeout_s){received_text}"
+            message = f"it did not answer within {timeout_s:g} s (connect_timeout_s){received_note}"
             self.failure = ConnectTimeout(message, self.connection.target)
             self._fail(message, _hint(self.plan, self.failure, is_first))
             await self.connection.close()
@@ -377,8 +382,8 @@ class Upstream:
             self.failure = error
             self._fail(getattr(error, "message", "") or str(error), _hint(self.plan, error, is_first))
 
-    def _login(self) -> str:
-        """Return a text about the token in use. Empty without a login."""
+    def _read_login_text(self) -> str:
+        """Return a text about the token in use, or "" without a login. Call this on a worker thread."""
         if not isinstance(self.plan.target, UrlTarget):
             return ""
         account = self.plan.account
@@ -390,8 +395,8 @@ class Upstream:
     async def _read(self, agreement: Agreement) -> None:
         """Read the lists of the server."""
         offers, problems = await read_offers(self.connection, agreement.capabilities)
-        self._login_text = await asyncio.to_thread(self._login)
-        self._set(
+        self._login_text = await asyncio.to_thread(self._read_login_text)
+        self._set_status(
             replace(
                 self.status,
                 state=UpstreamState.READY,
@@ -413,7 +418,7 @@ class Upstream:
         subscription = Subscription(
             self.connection, LIST_CHANGES_FILTER, self._lists_changed, self._log_unsubscribed
         )
-        self._begin(subscription.follow())
+        self._start_task(subscription.follow())
         await subscription.wait_until_begun()
 
     def _log_unsubscribed(self, reason: str) -> None:
@@ -421,6 +426,7 @@ class Upstream:
         self._site.log("debug", "server", text, self.name, None)
 
     async def _read_again(self) -> None:
+        """Wait for further changes, then read the lists again."""
         await asyncio.sleep(REFRESH_DELAY_S)
         self._read_task = None
         try:
@@ -439,7 +445,7 @@ class Upstream:
         finally:
             self._is_resuming = False
 
-    async def _watch(self, program: CommandTarget) -> None:
+    async def _watch_files(self, program: CommandTarget) -> None:
         """Restart the program when one of its files is saved."""
         files = await asyncio.to_thread(watched_files, program)
         if not files:
@@ -449,11 +455,10 @@ class Upstream:
         default_filter, python_filter = DefaultFilter(), PythonFilter()
 
         def is_relevant(change: Change, path: str) -> bool:
-            is_source = any(Path(path).is_relative_to(each) for each in program.sources)
-            is_watched = any(Path(path).is_relative_to(each) for each in program.watched)
-            return (
-                default_filter(change, path) if is_watched or not is_source else python_filter(change, path)
-            )
+            is_source = any(Path(path).is_relative_to(source) for source in program.sources)
+            is_watched = any(Path(path).is_relative_to(watched) for watched in program.watched)
+            path_filter = python_filter if is_source and not is_watched else default_filter
+            return path_filter(change, path)
 
         async for _ in awatch(*files, watch_filter=is_relevant):
             self._site.notify(f"{self.name}: one of its files changed, so it is restarted", False)
@@ -468,21 +473,20 @@ class Upstream:
             data, level = params.get("data"), params.get("level")
             text = data if isinstance(data, str) else codec.encode(data).decode()
             known_level = level if level in LOG_LEVELS else "info"
-            self._site.log(
-                str(known_level), str(params.get("logger") or "server")[:80], text, self.name, None
-            )
+            logger = str(params.get("logger") or "server")[:80]
+            self._site.log(str(known_level), logger, text, self.name, None)
         elif method.endswith("/list_changed"):
             self._lists_changed()
 
     def _lists_changed(self) -> None:
         if self._read_task is None:
-            self._read_task = self._begin(self._read_again())
+            self._read_task = self._start_task(self._read_again())
 
     def _on_reply(self, method: str, reply: ServerReply) -> None:
         """Record a step of the negotiation. After a restart of the program, read the lists again."""
         if self.status.state is UpstreamState.ENDED and not self._is_resuming:
             self._is_resuming = True
-            self._begin(self._resume())
+            self._start_task(self._resume())
         if self.status.state is not UpstreamState.CONNECTING or method not in NEGOTIATION_METHODS:
             return
         if reply.code is not None:
@@ -497,18 +501,20 @@ class Upstream:
         self._site.log(level, "stderr", text, self.name, start_time)
 
     def _on_stray_line(self, line: bytes) -> None:
-        self._site.log("warning", "stdout", f"no message: {excerpt(line)}", self.name, None)
+        self._site.log("warning", "stdout", f"not a message: {excerpt(line)}", self.name, None)
 
     def _program_ended(self, ended: ProgramEnded) -> None:
         self._transport.end_questions()
         if self._is_closing or self.status.state is not UpstreamState.READY:
             return
-        self._set(replace(self.status, state=UpstreamState.ENDED, problems=(ended.message,), hint=RETRY_HINT))
+        self._set_status(
+            replace(self.status, state=UpstreamState.ENDED, problems=(ended.message,), hint=RETRY_HINT)
+        )
         self._site.notify(f"{self.name}: {ended.message}; the next call starts it again", True)
 
     def _fail(self, message: str, hint: str = "") -> None:
         """Set the state to failed, and notify the person."""
-        self._set(
+        self._set_status(
             replace(
                 self.status,
                 state=UpstreamState.FAILED,
@@ -521,14 +527,16 @@ class Upstream:
         )
         self._site.notify(f"{self.name}: {message}{f'. {hint}' if hint else ''}", True)
 
-    def _set(self, status: UpstreamStatus) -> None:
+    def _set_status(self, status: UpstreamStatus) -> None:
+        """Replace the status and notify the listeners."""
         self.status = replace(status, version=self.status.version + 1)
         if status.state is not UpstreamState.CONNECTING:
             self.is_down = status.state is UpstreamState.FAILED
         for listener in self.status_listeners:
             listener()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task, which is cancelled when the connection ends."""
         task = asyncio.get_running_loop().create_task(self._run_guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -543,7 +551,7 @@ class Upstream:
 
 
 def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
-    """Return advice on a failed connection."""
+    """Return advice on a failed connection. `is_first` is True if the first message got no valid answer."""
     if isinstance(plan.target, BrokenTarget):
         return "Fix its entry in the file, then open the desk again."
     if isinstance(error, AuthorizationError):

@@ -286,7 +286,7 @@ async def test_a_program_that_is_killed_in_a_call_fails_it_and_its_session(tmp_p
 async def test_sessions_go_on_with_a_program_that_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_pass_through, "RETIRED_S", 0.1)
+    monkeypatch.setattr(channel_pass_through, "RETIREMENT_TIMEOUT_S", 0.1)
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         url = desk.host.url("far")
         await until(lambda: upstream(desk, "far").state == "ready")

@@ -198,7 +198,7 @@ async def test_an_answer_costs_the_same_however_many_requests_have_progress_toke
     server, strays = Server(), list[bytes]()
     channel = PassedChannel("far", strays.append, lambda: None, strays.append)
     await channel.open(server, {})
-    tokens = channel._tokens = Tokens()
+    tokens = channel._ids_by_token = Tokens()
     asked = []
     async with AsyncExitStack() as stack:
         for number in (1, 2):
@@ -214,7 +214,7 @@ async def test_an_answer_costs_the_same_however_many_requests_have_progress_toke
         assert await asked[1].next_message(WITHIN_S) == (progress, False)
         assert tokens.scans == 0
         server.say(answer(2))
-    assert not strays and not channel._tokens
+    assert not strays and not channel._ids_by_token
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])

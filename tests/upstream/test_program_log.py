@@ -90,7 +90,7 @@ async def test_of_a_long_entry_beginning_and_end_are_kept() -> None:
 
 
 async def test_an_entry_is_kept_soon_after_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_log, "QUIET_S", 0.01)
+    monkeypatch.setattr(program_log, "QUIET_PERIOD_S", 0.01)
     kept = asyncio.Queue[str]()
     log = ProgramLog(lambda level, entry, at: kept.put_nowait(entry))
     log.feed("WARNING: slow")

@@ -236,7 +236,7 @@ async def test_each_step_of_the_search_for_a_transport_is_told() -> None:
 async def test_what_a_program_says_besides_messages_is_logged() -> None:
     async with running_desk(upstreams=[odd("chatty")]) as desk:
         await until(lambda: upstream(desk).state == "ready")
-        assert "no message: Listening on nothing ..." in [line.text for line in desk.logs()]
+        assert "not a message: Listening on nothing ..." in [line.text for line in desk.logs()]
 
 
 @pytest.mark.process
