@@ -13,7 +13,7 @@ from mcpdesk.client.targets import UrlTarget
 from mcpdesk.upstream.session_cookies import SessionCookies
 from mcpdesk.upstream.target_transport import ClientPlace, Reach, login_options
 
-_SESSION = "mcp-session-id"
+_SESSION_HEADER = "mcp-session-id"
 
 
 class PassedAnswer:
@@ -110,14 +110,14 @@ class UrlPassThrough:
             requests = self._requests.with_desk_credentials
             if desk_headers:
                 headers = {key: value for key, value in headers.items() if key.lower() not in desk_headers}
-        session = next((value for key, value in headers.items() if key.lower() == _SESSION), "")
+        session = next((value for key, value in headers.items() if key.lower() == _SESSION_HEADER), "")
         request_headers = dict(headers) | self._cookies.header(session)
         async with requests.answered(method, request_headers, body or None) as answer:
             if method == "DELETE":
                 self._cookies.forget(session)
             elif answer.status < 400 and (set_cookies := answer.headers.getall("Set-Cookie", ())):
                 # Only successful answers count: invented session ids cannot displace other cookies.
-                self._cookies.store(answer.headers.get(_SESSION, session), set_cookies)
+                self._cookies.store(answer.headers.get(_SESSION_HEADER, session), set_cookies)
             answer_headers = list(answer.headers.items())
             if "Content-Encoding" in answer.headers:
                 # The body was decoded here, so these two headers no longer describe it.

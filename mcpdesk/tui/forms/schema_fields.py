@@ -23,6 +23,7 @@ from mcpdesk.protocol.catalogue.schema_shapes import (
 from mcpdesk.tui.render.json_text import compact
 
 _LIMIT_SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+"""Keyword of JSON Schema -> sign before its value."""
 _FORMAT_EXAMPLES = {"date": "2026-01-31", "time": "13:45:00Z", "date-time": "2026-01-31T13:45:00Z"}
 """Example that a field shows, by format."""
 
@@ -244,6 +245,7 @@ _SIMPLE_KINDS = {
     "number": FieldKind.NUMBER,
     "boolean": FieldKind.SWITCH,
 }
+"""Type in JSON Schema -> kind of field. Any other type is edited as JSON."""
 
 
 def _text_kind(shape: Schema, key: str) -> FieldKind:

@@ -15,6 +15,7 @@ Path = tuple[str | int, ...]
 """Path of a value inside another: keys and indexes from the outside in."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Matches a key that needs no quotes in a path."""
 
 
 def pretty(value: Any) -> str:

@@ -28,6 +28,7 @@ MAX_DIFFERENCE_LINES = 200
 _DIFFERENCE_STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 """First character of a line of a difference -> style."""
 _ERROR_LEVELS = frozenset({"error", "critical", "alert", "emergency"})
+"""Log levels of errors."""
 
 
 def failure_line(log_lines: Sequence[LogLine]) -> LogLine | None:

@@ -67,7 +67,7 @@ class TextLayout:
             if not len(self._starts) % 256 and time.perf_counter() > deadline:
                 break
             if line_lengths := self._plain_line_lengths(start):
-                heights = [-(-length // width) or 1 for length in line_lengths]
+                heights = [-(-length // width) or 1 for length in line_lengths]  # rounded up
                 starts = accumulate((length + 1 for length in line_lengths), initial=start)
                 self._starts.extend(list(starts)[:-1])
                 self._row_counts.extend(list(accumulate(heights, initial=row_total))[1:])
@@ -305,6 +305,7 @@ class LongText(Widget):
         if isinstance(self._layout, LineLayout) and first_column:
             self._top_position = self._layout.offset_of(row, first_column), row
         elif row != self._top_position[1]:
+            # If the row is the same, the parent was not scrolled, and the old offset is more precise.
             self._top_position = self._layout.offset_of(row), row
         self._is_returning = True
         self.call_after_refresh(self._return_to_top)
@@ -392,15 +393,18 @@ class LongText(Widget):
         strip = Strip(list(self._segments(window, y)), None)
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(y)) is not None:
-            start, end = span[0], window.character + len(text) if span[1] == -1 else span[1]
-            start, end = (
-                cell_len(text[: max(0, character - window.character)]) for character in (start, end)
+            first_character, end_character = span
+            if end_character == -1:
+                end_character = window.character + len(text)
+            start_cell, end_cell = (
+                cell_len(text[: max(0, character - window.character)])
+                for character in (first_character, end_character)
             )
             selection_style = self.screen.get_component_rich_style("screen--selection", partial=True)
-            parts = list(strip.divide([start, end, strip.cell_length]))
+            parts = list(strip.divide([start_cell, end_cell, strip.cell_length]))
             parts[1:2] = [Strip(Segment.apply_style(part, post_style=selection_style)) for part in parts[1:2]]
             strip = Strip.join(parts)
-        character = window.character
+        character = window.character  # index in the row of the first visible character
         if skipped_width:
             character += len(text)
             if skipped_width < strip.cell_length:

@@ -27,6 +27,7 @@ _HINT = 'Space, then "revision", selects an older revision for this server. It c
 RECONNECT_TIMEOUT_S = 30.0
 """Timeout in seconds for a server to be ready in another revision."""
 _CHECK_PERIOD_S = 0.05
+"""Seconds between two checks whether the server is ready."""
 
 
 class OlderRevision(Vertical):

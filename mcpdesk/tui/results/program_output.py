@@ -65,6 +65,7 @@ class OutputView(SidewaysText, WithFirstResize, ScrollView, can_focus=True):
         self._partial_line = ""
         """Text after the last line break."""
         self._partial_row_count = 0
+        """Number of rows at the end of `_rows` that show `_partial_line`."""
         self._is_scrolling = False
         """True while the view scrolls itself."""
 
@@ -90,14 +91,14 @@ class OutputView(SidewaysText, WithFirstResize, ScrollView, can_focus=True):
             return
         if self._partial_row_count:
             del self._rows[-self._partial_row_count :]
-        *lines, rest = (self._partial_line + text).split("\n")
-        while len(rest) > MAX_LINE_LENGTH:
-            lines.append(rest[:MAX_LINE_LENGTH])
-            rest = rest[MAX_LINE_LENGTH:]
+        *lines, partial_line = (self._partial_line + text).split("\n")
+        while len(partial_line) > MAX_LINE_LENGTH:
+            lines.append(partial_line[:MAX_LINE_LENGTH])
+            partial_line = partial_line[MAX_LINE_LENGTH:]
         for line in lines[-MAX_ROWS:]:
             self._rows += self._rows_of(_without_overwritten(line).rstrip("\r"))
-        self._partial_line = _without_overwritten(rest)
-        partial_rows = self._rows_of(self._partial_line.rstrip("\r")) if rest else []
+        self._partial_line = _without_overwritten(partial_line)
+        partial_rows = self._rows_of(self._partial_line.rstrip("\r")) if partial_line else []
         self._partial_row_count = len(partial_rows)
         self._rows += partial_rows
         removed_count = 0

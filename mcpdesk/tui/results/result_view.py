@@ -646,6 +646,7 @@ def schema_marks(schema: Schema | None, value: Any) -> dict[Path, str]:
         path, message = failure.path, failure.message
         parent = _value_at(value, path[:-1])
         if path and isinstance(parent, dict) and path[-1] not in parent:
+            # A missing member has no row in the tree, so its object is marked.
             path, message = path[:-1], f"{path[-1]} {message}"
         marks.setdefault(path, message)
     return marks

@@ -21,6 +21,7 @@ from mcpdesk.tui.widgets.menu import Choice, Menu
 
 _UNSET_LABEL = "unset"
 _MAX_UNFILTERED_CHOICES = 8
+"""Maximum number of labels in a menu without a filter."""
 
 
 class ChoiceBox(Widget, can_focus=True):

@@ -379,11 +379,13 @@ def search(choices: Sequence[Choice], query: str) -> list[Choice]:
 
 def _score(choice: Choice, typed_words: Sequence[str], matcher: Matcher) -> tuple[int, float, bool]:
     """Return the quality of a match for sorting. All members are zero or False if nothing matches."""
-    label_score = 2 * _has_word_beginnings(choice.label, typed_words) or int(
-        _has_word_beginnings(f"{choice.label} {choice.words}", typed_words)
-    )
+    word_score = 0
+    if _has_word_beginnings(choice.label, typed_words):
+        word_score = 2
+    elif _has_word_beginnings(f"{choice.label} {choice.words}", typed_words):
+        word_score = 1
     text = f"{choice.label} {choice.hint} {choice.help}".lower()
-    return label_score, matcher.match(choice.label), all(word in text for word in typed_words)
+    return word_score, matcher.match(choice.label), all(word in text for word in typed_words)
 
 
 def _has_word_beginnings(text: str, typed_words: Sequence[str]) -> bool:

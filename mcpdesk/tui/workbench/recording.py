@@ -49,11 +49,12 @@ class ReplayVerdict(Enum):
     DIFFERENT = ("≠", "different", "lines--bad")
     FAILS = ("✗", "fails now", "lines--bad")
     STILL_FAILS = ("✗", "was failing", "lines--warn")
-    LATE = ("✗", "no answer", "lines--bad")
+    TIMED_OUT = ("✗", "no answer", "lines--bad")
     NOT_MADE = ("·", "not made", "lines--muted")
 
 
-_BAD_VERDICTS = (ReplayVerdict.DIFFERENT, ReplayVerdict.FAILS, ReplayVerdict.LATE)
+_BAD_VERDICTS = (ReplayVerdict.DIFFERENT, ReplayVerdict.FAILS, ReplayVerdict.TIMED_OUT)
+"""Verdicts that may mean that the save broke a tool."""
 
 
 @dataclass(slots=True, eq=False)
@@ -144,7 +145,7 @@ class RecordingReplay:
             async with asyncio.timeout(timeout_s):
                 row.finish(await asyncio.shield(asyncio.wrap_future(call.outcome)))
         except TimeoutError:
-            row.verdict = ReplayVerdict.LATE
+            row.verdict = ReplayVerdict.TIMED_OUT
         finally:
             if row.new_outcome is None:
                 call.cancel()

@@ -12,7 +12,9 @@ MIN_PERCENT, MAX_PERCENT = 20, 85
 NOT_CHOSEN = 0
 """Stored value of a share that the person did not choose."""
 STEP_PERCENT = 5
+"""Change of a share by one key press, in percentage points."""
 _DEFAULT_PERCENT = 55
+"""Share of the result in percent if the person chose none."""
 
 
 class Split:
