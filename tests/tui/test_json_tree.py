@@ -51,7 +51,7 @@ def test_reveal_of_a_missing_path_stops_at_the_nearest_value() -> None:
 
 
 def test_marked_paths_are_revealed_and_announced_above() -> None:
-    outline = Outline({"a": {"b": {"c": 1}}}, {("a", "b", "c"): "too small"}, room=0)
+    outline = Outline({"a": {"b": {"c": 1}}}, {("a", "b", "c"): "too small"}, max_initial_rows=0)
     assert ("a", "b", "c") in paths(outline)
     assert outline.has_mark_below(outline.rows[1])
     assert not outline.has_mark_below(outline.rows[-1])
@@ -67,8 +67,8 @@ def test_search_finds_keys_and_scalars_in_order() -> None:
 
 
 def test_unfolding_everything_is_bounded() -> None:
-    outline = Outline([[[n] * 50 for n in range(50)] for _ in range(50)], room=0)
-    outline.open_below(0, limit=1000)
+    outline = Outline([[[n] * 50 for n in range(50)] for _ in range(50)], max_initial_rows=0)
+    outline.unfold_below(0, limit=1000)
     assert 1000 <= len(outline.rows) <= 1300
 
 
@@ -91,7 +91,7 @@ def test_random_folding_keeps_rows_consistent() -> None:
         for at, row in enumerate(outline.rows[1:], 1):
             parent = outline.rows[outline.parent(at)]
             assert parent.depth == row.depth - 1
-            assert outline.is_open(parent)
+            assert outline.is_unfolded(parent)
 
 
 VALUE: dict[str, Any] = {

@@ -71,37 +71,37 @@ class OutlineRow:
 class Outline:
     """Rows of a value, the root first. `marks` are messages at paths, such as schema violations.
 
-    Initially, as many levels are unfolded as fit into `room` rows. Values under the keys in `folded` stay
-    folded. The lines of a string are at most `text_width` cells wide.
+    Initially, as many levels are unfolded as fit into `max_initial_rows` rows. Values under the keys in
+    `folded` stay folded. The lines of a string are at most `text_width` cells wide.
     """
 
     def __init__(
         self,
         value: Any,
         marks: Mapping[Path, str] | None = None,
-        room: int = 60,
+        max_initial_rows: int = 60,
         folded: Collection[str] = (),
         text_width: int = MAX_TEXT_WIDTH,
     ) -> None:
         self.value = value
         self._text_width = text_width
-        self._max_initial_rows = room
+        self._max_initial_rows = max_initial_rows
         self._folded_keys = folded
         self.marks = dict(marks or {})
         self._paths_above_marks = {path[:end] for path in self.marks for end in range(len(path))}
         self._child_limits: dict[Path, int] = {}
         """Path of each unfolded value -> maximum number of its children that are laid out."""
         self.rows = [OutlineRow(RowKind.VALUE, (), 0, value)]
-        self._open_up_to(room)
-        self._open_texts_up_to(room)
+        self._unfold_levels(max_initial_rows)
+        self._unfold_texts(max_initial_rows)
         for path in list(self.marks)[:20]:
             self.reveal(path)
 
-    def is_open(self, row: OutlineRow) -> bool:
+    def is_unfolded(self, row: OutlineRow) -> bool:
         """Return True if the row's children are laid out."""
         return row.kind is RowKind.VALUE and row.path in self._child_limits
 
-    def can_open(self, row: OutlineRow) -> bool:
+    def can_unfold(self, row: OutlineRow) -> bool:
         """Return True if the row can be unfolded."""
         return row.kind is RowKind.VALUE and self._count_children(row) > 0
 
@@ -111,11 +111,12 @@ class Outline:
             return
         self._text_width = width
         for row in self.rows:
-            if isinstance(row.value, str) and self.is_open(row) and not self.can_open(row):
+            # Strings that fit on one line at the new width are no longer unfolded.
+            if isinstance(row.value, str) and self.is_unfolded(row) and not self.can_unfold(row):
                 del self._child_limits[row.path]
         root = self.rows[0]
-        self.rows = [root, *(self._children(root, 0) if self.is_open(root) else ())]
-        self._open_texts_up_to(self._max_initial_rows)
+        self.rows = [root, *(self._children(root, 0) if self.is_unfolded(root) else ())]
+        self._unfold_texts(self._max_initial_rows)
 
     def has_mark_below(self, row: OutlineRow) -> bool:
         """Return True if a value below the row, at any depth, has a message."""
@@ -126,22 +127,22 @@ class Outline:
         row = self.rows[index]
         if row.kind is RowKind.MORE:
             self._add_slice(index)
-        elif self.is_open(row):
-            self.close(index)
+        elif self.is_unfolded(row):
+            self.fold(index)
         else:
-            self.open(index)
+            self.unfold(index)
 
-    def open(self, index: int) -> None:
+    def unfold(self, index: int) -> None:
         """Unfold a row, and the rows below it that were unfolded before."""
         row = self.rows[index]
-        if self.can_open(row) and not self.is_open(row):
+        if self.can_unfold(row) and not self.is_unfolded(row):
             self._child_limits[row.path] = SLICE_ROWS
             self.rows[index + 1 : index + 1] = self._children(row, 0)
 
-    def close(self, index: int) -> None:
+    def fold(self, index: int) -> None:
         """Fold a row."""
         if self._child_limits.pop(self.rows[index].path, None) is not None:
-            del self.rows[index + 1 : self._end(index)]
+            del self.rows[index + 1 : self._end_of(index)]
 
     def _add_slice(self, index: int) -> None:
         """Replace a `MORE` row by the next slice of children."""
@@ -150,11 +151,11 @@ class Outline:
         self._child_limits[parent.path] = shown_count + SLICE_ROWS
         self.rows[index : index + 1] = self._children(parent, shown_count)
 
-    def open_below(self, index: int, limit: int = 2000) -> None:
+    def unfold_below(self, index: int, limit: int = 2000) -> None:
         """Unfold a row and everything in it, until about `limit` rows were added."""
         depth, old_count = self.rows[index].depth, len(self.rows)
         while True:
-            self.open(index)
+            self.unfold(index)
             index += 1
             if (
                 index >= len(self.rows)
@@ -163,11 +164,11 @@ class Outline:
             ):
                 return
 
-    def close_all(self) -> None:
+    def fold_all(self) -> None:
         """Fold everything except the root."""
         self._child_limits.clear()
         self.rows = self.rows[:1]
-        self.open(0)
+        self.unfold(0)
 
     def parent(self, index: int) -> int:
         """Return the index of the parent of a row. The root is its own parent."""
@@ -183,7 +184,7 @@ class Outline:
             position = _position(self.rows[index].value, key)
             if position is None:
                 return index
-            self.open(index)
+            self.unfold(index)
             index = self._child(index, position)
         return index
 
@@ -205,21 +206,20 @@ class Outline:
                 continue
             child = OutlineRow(RowKind.VALUE, (*row.path, key), row.depth + 1, value)
             rows.append(child)
-            if self.is_open(child):
+            if self.is_unfolded(child):
                 rows += self._children(child, 0)
         remaining_count = self._count_children(row) - end
         if remaining_count > 0:
             rows.append(OutlineRow(RowKind.MORE, row.path, row.depth + 1, remaining_count))
         return rows
 
-    def _end(self, index: int) -> int:
+    def _end_of(self, index: int) -> int:
         """Return the index after the last row below a row."""
         depth = self.rows[index].depth
-        later_indexes = range(index + 1, len(self.rows))
-        return next(
-            (later_index for later_index in later_indexes if self.rows[later_index].depth <= depth),
-            len(self.rows),
-        )
+        end = index + 1
+        while end < len(self.rows) and self.rows[end].depth > depth:
+            end += 1
+        return end
 
     def _child(self, index: int, position: int) -> int:
         """Return the index of the row of a child, by its position in the parent. Lay out slices up to it."""
@@ -227,30 +227,31 @@ class Outline:
         while True:
             child_indexes = [
                 later_index
-                for later_index in range(index + 1, self._end(index))
+                for later_index in range(index + 1, self._end_of(index))
                 if self.rows[later_index].depth == depth
             ]
             if self.rows[child_indexes[-1]].kind is not RowKind.MORE or position < len(child_indexes) - 1:
                 return child_indexes[position]
             self._add_slice(child_indexes[-1])
 
-    def _open_up_to(self, max_rows: int) -> None:
+    def _unfold_levels(self, max_rows: int) -> None:
         """Unfold level after level, while there are at most `max_rows` rows."""
         if _is_container(self.value):
-            self.open(0)
+            self.unfold(0)
         for depth in range(1, 20):
             level_indexes = [
                 index
                 for index, row in enumerate(self.rows)
                 if row.depth == depth and _is_container(row.value) and row.key not in self._folded_keys
             ]
-            new_rows = sum(min(self._count_children(self.rows[index]), SLICE_ROWS) for index in level_indexes)
-            if not level_indexes or len(self.rows) + new_rows > max_rows:
+            child_counts = (self._count_children(self.rows[index]) for index in level_indexes)
+            new_row_count = sum(min(count, SLICE_ROWS) for count in child_counts)
+            if not level_indexes or len(self.rows) + new_row_count > max_rows:
                 return
             for index in reversed(level_indexes):
-                self.open(index)
+                self.unfold(index)
 
-    def _open_texts_up_to(self, max_rows: int) -> None:
+    def _unfold_texts(self, max_rows: int) -> None:
         """Unfold strings of several lines, from the first row, while there are at most `max_rows` rows."""
         folded_depth = inf  # depth of the row with a key in `_folded_keys` that contains the current row
         text_indexes = []
@@ -262,11 +263,11 @@ class Outline:
         remaining_rows = max_rows - len(self.rows)
         fitting_indexes = []
         for index in text_indexes:
-            if 0 < (new_rows := self._count_children(self.rows[index])) <= remaining_rows:
+            if 0 < (new_row_count := self._count_children(self.rows[index])) <= remaining_rows:
                 fitting_indexes.append(index)
-                remaining_rows -= new_rows
+                remaining_rows -= new_row_count
         for index in reversed(fitting_indexes):
-            self.open(index)
+            self.unfold(index)
 
     def _width_below(self, row: OutlineRow) -> int:
         """Return the width in cells of a line of text below a row."""
@@ -464,14 +465,14 @@ class JsonTree(TypedQuery, LineList):
         """Unfold the row, or move into it."""
         if self.row_count:
             row = self._row(self.cursor)
-            if self._outline.is_open(row):
+            if self._outline.is_unfolded(row):
                 self.cursor += 1
-            elif self._outline.can_open(row):
+            elif self._outline.can_unfold(row):
                 self.choose_row(self.cursor)
 
     def action_fold(self) -> None:
         """Fold the row, or go to its parent."""
-        if self.row_count and self._outline.is_open(self._row(self.cursor)):
+        if self.row_count and self._outline.is_unfolded(self._row(self.cursor)):
             self.choose_row(self.cursor)
         elif self.row_count:
             self.cursor = self._outline.parent(self.cursor + self._hidden_row_count) - self._hidden_row_count
@@ -479,12 +480,12 @@ class JsonTree(TypedQuery, LineList):
     def action_unfold_all(self) -> None:
         """Unfold everything below the row, up to a limit."""
         if self.row_count:
-            self._outline.open_below(self.cursor + self._hidden_row_count)
+            self._outline.unfold_below(self.cursor + self._hidden_row_count)
             self.rows_changed()
 
     def action_fold_all(self) -> None:
         """Fold everything."""
-        self._outline.close_all()
+        self._outline.fold_all()
         self.rows_changed()
 
     def action_copy_value(self) -> None:
@@ -533,9 +534,9 @@ class JsonTree(TypedQuery, LineList):
         return super().render_line(y)
 
     def _value_spans(self, row: OutlineRow, width: int) -> Iterable[Span]:
-        is_open = self._outline.is_open(row)
-        closed_glyph = _FOLDED_GLYPH if self._outline.can_open(row) else _LEAF_GLYPH
-        yield _UNFOLDED_GLYPH if is_open else closed_glyph, "lines--muted"
+        is_unfolded = self._outline.is_unfolded(row)
+        other_glyph = _FOLDED_GLYPH if self._outline.can_unfold(row) else _LEAF_GLYPH
+        yield _UNFOLDED_GLYPH if is_unfolded else other_glyph, "lines--muted"
         if row.key is not None:
             key = one_line(row.key) if isinstance(row.key, str) else str(row.key)
             key_style = "lines--key" if isinstance(row.key, str) else "lines--muted"
@@ -543,7 +544,7 @@ class JsonTree(TypedQuery, LineList):
             yield ": ", "lines--muted"
         mark = self._outline.marks.get(row.path)
         summary_length = max(12, width // 2) if mark else width
-        yield from _value_summary(row.value, is_open, summary_length)
+        yield from _value_summary(row.value, is_unfolded, summary_length)
         if mark is not None:
             yield f"  ✗ {one_line(mark)}", "lines--bad"
         elif self._outline.has_mark_below(row):
@@ -591,16 +592,16 @@ class JsonTree(TypedQuery, LineList):
         )
 
 
-def _value_summary(value: Any, is_open: bool, max_length: int) -> Iterator[Span]:
+def _value_summary(value: Any, is_unfolded: bool, max_length: int) -> Iterator[Span]:
     """Yield a scalar, or the size of a container and, if it is folded, the beginning of its value."""
     if isinstance(value, str):
-        if is_open:
+        if is_unfolded:
             line_count = value.count("\n") + (not value.endswith("\n"))
             yield counted(line_count, "line") if line_count > 1 else "text", "lines--muted"
         else:
             yield one_line(preview(value, max_length)), "lines--text"
     elif isinstance(value, dict | list):
-        contents = "" if is_open or not value else f"  {one_line(preview(value, max_length))}"
+        contents = "" if is_unfolded or not value else f"  {one_line(preview(value, max_length))}"
         yield f"{_size(value)}{contents}", "lines--muted"
     elif value is None or isinstance(value, bool):
         yield compact(value), "lines--word"
