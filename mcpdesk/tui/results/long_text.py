@@ -236,10 +236,10 @@ class LongText(Widget):
         """Offset of the current hit, or -1 if there is none."""
         self._timer: Timer | None = None
         self._reported_width = 0
-        """Width for which the numbers of the columns are shown."""
+        """Width in cells for which the parent shows the numbers of the visible columns."""
         self._top_position = (-1, -1)
-        """Pair: the offset of the text that stays at the top when the width or the wrapping changes, and its
-        row. (-1, -1) before the first change."""
+        """Offset and row of the text that stays at the top when the width or the wrapping changes. (-1, -1)
+        before the first change."""
         self._is_returning = False
         """True until the parent has scrolled back to the offset in `_top_position`."""
 
@@ -311,6 +311,7 @@ class LongText(Widget):
         self.call_after_refresh(self._return_to_top)
 
     def _return_to_top(self) -> None:
+        """Scroll the parent so that the text in `_top_position` is at its top again."""
         self._is_returning = False
         if isinstance(self.parent, Widget):
             offset, _ = self._top_position
@@ -320,12 +321,13 @@ class LongText(Widget):
             self.parent.scroll_to(y=y, animate=False, force=True, immediate=True)
 
     def on_resize(self) -> None:
-        """Show the numbers of the columns if the width changed."""
+        """Let the parent show the numbers of the visible columns if the width changed."""
         if self._sideways is not None and self.size.width != self._reported_width:
             self._reported_width = self.size.width
             self._sideways.columns_changed()
 
     def _grow(self) -> None:
+        """Do one step of the layout."""
         self._timer = None
         self._layout.grow(LAYOUT_STEP_S)
         self.refresh(layout=True)

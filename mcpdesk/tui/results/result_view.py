@@ -65,13 +65,13 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
     ALLOW_MAXIMIZE = True
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("result_text")
 
-    class QueryMoved(Message):
+    class StatusChanged(Message):
         """The line below the content changed: `query_status`, or the columns on the screen."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._hit = (-1, -1)
-        """Index of the text with the current hit, and the offset of the hit."""
+        self._current_hit = (-1, -1)
+        """Index of the text with the current hit, and the offset of the hit. (-1, -1) if there is none."""
         self.query_status = ""
         """Typed line, with the number of the current hit."""
 
@@ -93,7 +93,7 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
         for markdown in self._markdown_widgets:
             await self.mount(LongText(getattr(markdown, "source", "")), after=markdown)
             await markdown.remove()
-        self._hit = (-1, -1)
+        self._current_hit = (-1, -1)
         self.begin_query()
 
     def action_go_to(self) -> None:
@@ -120,7 +120,7 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
 
     def clear_query(self) -> None:
         """Clear the query, because other contents will be shown."""
-        self.is_typing, self.query_text, self._hit = False, "", (-1, -1)
+        self.is_typing, self.query_text, self._current_hit = False, "", (-1, -1)
         self.first_column = 0
         self._show_query_status("")
 
@@ -128,46 +128,48 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
         """Go to the next or previous hit, with wrapping. If `by` is 0, keep the current hit if it still
         matches.
         """
-        texts, words = self.texts, self.query_text
-        text_index, offset = max(0, self._hit[0]), self._hit[1]
-        hit_offset = -1
+        texts, query = self.texts, self.query_text
+        text_index, old_offset = self._current_hit
+        text_index = max(0, text_index)
+        new_offset = -1
         for _ in range(len(texts) + 1):
+            text = texts[text_index]
             if by < 0:
-                hit_offset = texts[text_index].find(
-                    words, len(texts[text_index].text) if offset < 0 else offset, forward=False
-                )
+                end = len(text.text) if old_offset < 0 else old_offset
+                new_offset = text.find(query, end, forward=False)
             else:
-                hit_offset = texts[text_index].find(words, max(0, offset + by))
-            if hit_offset >= 0:
+                new_offset = text.find(query, max(0, old_offset + by))
+            if new_offset >= 0:
                 break
-            text_index, offset = (text_index + (by or 1)) % len(texts), -1
-        self._hit = (text_index, hit_offset) if hit_offset >= 0 else (-1, -1)
+            text_index, old_offset = (text_index + (by or 1)) % len(texts), -1
+        self._current_hit = (text_index, new_offset) if new_offset >= 0 else (-1, -1)
         self._show_hits()
-        if hit_offset >= 0:
-            self._reveal(texts[text_index], hit_offset, len(words))
+        if new_offset >= 0:
+            self._reveal(texts[text_index], new_offset, len(query))
 
     def _show_hits(self) -> None:
-        texts, words, (hit_index, offset) = self.texts, self.query_text, self._hit
+        """Highlight all hits, and show the number of the current one."""
+        texts, query = self.texts, self.query_text
+        hit_index, offset = self._current_hit
         for index, text in enumerate(texts):
-            text.mark(words, offset if index == hit_index else -1)
-        if not words:
+            text.mark(query, offset if index == hit_index else -1)
+        if not query:
             self._show_query_status("")
         elif offset < 0:
             self._show_query_status("nothing found")
         else:
-            hits_before = sum(text.count(words) for text in texts[:hit_index]) + texts[hit_index].count(
-                words, offset
-            )
-            total = sum(text.count(words) for text in texts)
+            hits_before = sum(text.count(query) for text in texts[:hit_index])
+            hits_before += texts[hit_index].count(query, offset)
+            total = sum(text.count(query) for text in texts)
             self._show_query_status(f"{hits_before + 1:,} of {total:,}")
 
     def _show_query_status(self, count_text: str) -> None:
         self.query_status = f"{one_line(self.query_line)}  {count_text}" if self.has_query else ""
-        self.post_message(self.QueryMoved())
+        self.post_message(self.StatusChanged())
 
     def wrapping_changed(self) -> int:
         """Lay out the texts again. A hit that is on the screen stays there."""
-        hit_index, offset = self._hit
+        hit_index, offset = self._current_hit
         text = self.texts[hit_index] if offset >= 0 else None
         is_hit_shown = text is not None and self._is_on_screen(text, text.row_of(offset))
         first_column = super().wrapping_changed()
@@ -177,7 +179,7 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
 
     def columns_changed(self) -> None:
         super().columns_changed()
-        self.post_message(self.QueryMoved())
+        self.post_message(self.StatusChanged())
 
     def _reveal(self, text: LongText, offset: int, length: int = 0) -> None:
         """Scroll to a part of a text."""
@@ -187,9 +189,10 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
         self.call_after_refresh(self._reveal_row, text, row)
 
     def _reveal_row(self, text: LongText, row: int) -> None:
-        y, height = text.virtual_region.y + row, self.size.height
+        """Scroll until a row of a text is in the upper third, unless it is on the screen already."""
         if not self._is_on_screen(text, row):
-            self.scroll_to(y=max(0, y - height // 3), animate=False, force=True, immediate=True)
+            y = text.virtual_region.y + row - self.size.height // 3
+            self.scroll_to(y=max(0, y), animate=False, force=True, immediate=True)
 
     def _is_on_screen(self, text: LongText, row: int) -> bool:
         """Return True if a row of a text is within the scrolled area."""
@@ -197,6 +200,7 @@ class ResultContent(TypedQuery, SteadyTextScroll, can_focus=True):
         return top <= text.virtual_region.y + row < top + self.size.height
 
     def _go_to(self, requested_line: str) -> None:
+        """Scroll to a line of the longest text, given as a number or as a percentage."""
         number = requested_line.strip().rstrip("%").replace(",", "")
         if not number.isdecimal() or not self.texts:
             return
@@ -416,8 +420,8 @@ class ResultView(Vertical):
             tree.focus()
             tree.reveal(path)
 
-    @on(ResultContent.QueryMoved)
-    def _query_moved(self, event: ResultContent.QueryMoved) -> None:
+    @on(ResultContent.StatusChanged)
+    def _status_changed(self, event: ResultContent.StatusChanged) -> None:
         event.stop()
         self._show_status()
 
