@@ -208,9 +208,9 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # SQLite would create a file that other users can read. The journals get the mode of this file.
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o666 & ~PRIVATE_MASK)
-        status = os.fstat(handle)
-        os.close(handle)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o666 & ~PRIVATE_MASK)
+        status = os.fstat(descriptor)
+        os.close(descriptor)
         self._inode = status.st_ino
         if not status.st_size and _size(f"{self.path}-wal"):
             # SQLite would delete the journal, which is the only remaining part of the data.

@@ -28,10 +28,13 @@ def facts(connection: Connection, prefix: str) -> dict[str, str]:
 
 def keep_newest(connection: Connection, prefix: str, field: str, max_keys: int) -> None:
     """Delete keys with a prefix. Keep the `max_keys` keys whose JSON values have the greatest `field`."""
-    has_prefix = "substr(key, 1, ?) = ?"
-    sql = f"DELETE FROM facts WHERE {has_prefix} AND key NOT IN (SELECT key FROM facts WHERE {has_prefix} "
-    sql += "ORDER BY json_extract(value, ?) DESC LIMIT ?)"
-    connection.execute(sql, (len(prefix), prefix, len(prefix), prefix, f"$.{field}", max_keys))
+    prefix_condition = "substr(key, 1, ?) = ?"
+    newest_keys = f"SELECT key FROM facts WHERE {prefix_condition} "
+    newest_keys += "ORDER BY json_extract(value, ?) DESC LIMIT ?"
+    connection.execute(
+        f"DELETE FROM facts WHERE {prefix_condition} AND key NOT IN ({newest_keys})",
+        (len(prefix), prefix, len(prefix), prefix, f"$.{field}", max_keys),
+    )
 
 
 def set_fact(connection: Connection, key: str, value: str | None) -> None:

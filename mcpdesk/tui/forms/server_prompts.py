@@ -217,8 +217,8 @@ async def open_offer(main: MainScreen, offer: ServerOffer) -> None:
     """
     title = one_line(offer.title, 40)
     if offer.runs_code:
-        run = Choice("run", True, "with your rights and your environment")
-        if not await is_confirmed(main.app, f"Run the code of {title}?", run, "cancel"):
+        run_choice = Choice("run", True, "with your rights and your environment")
+        if not await is_confirmed(main.app, f"Run the code of {title}?", run_choice, "cancel"):
             return
     try:
         names = await _add_trusted(main.app, main.link, offer.target)
@@ -249,8 +249,8 @@ async def remove_server(main: MainScreen) -> None:
         return
     losses = _losses(main.link, name)
     hint = f"and lose {' and '.join(losses)}" if losses else "nothing is lost"
-    remove = Choice("remove", True, hint, help="Its traffic is kept. You can add the server again.")
-    if await is_confirmed(main.app, f"Remove {one_line(name, 40)}?", remove, "keep"):
+    remove_choice = Choice("remove", True, hint, help="Its traffic is kept. You can add the server again.")
+    if await is_confirmed(main.app, f"Remove {one_line(name, 40)}?", remove_choice, "keep"):
         main.link.remove_server(name)
 
 

@@ -39,5 +39,5 @@ def _common_length(texts: Sequence[str]) -> int:
 def _beginning_and_rest(text: str, start: int, width: int) -> str:
     """Return the beginning of a text, and its characters from `start`, in `width` cells."""
     rest = text[start:]
-    head_cells = max(width // 3, width - cell_len(rest))
-    return f"{set_cell_size(text, head_cells - 1).rstrip()}…{one_line(rest, width - head_cells)}"
+    head_width = max(width // 3, width - cell_len(rest))
+    return f"{set_cell_size(text, head_width - 1).rstrip()}…{one_line(rest, width - head_width)}"

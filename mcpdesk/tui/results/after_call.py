@@ -116,9 +116,10 @@ def differences(previous: CallOutcome | None, current: CallOutcome) -> Iterator[
     if old_texts == new_texts:
         yield Static(Content("= the same as before"), classes="note")
         return
-    old, new = (("\n".join(texts)).split("\n") for texts in (old_texts, new_texts))
+    old_lines, new_lines = ("\n".join(texts).split("\n") for texts in (old_texts, new_texts))
     yield Static(Content("changed since the call before"), classes="role")
-    changes = list(islice(unified_diff(old, new, n=1, lineterm=""), 2, MAX_DIFFERENCE_LINES + 2))
+    difference = unified_diff(old_lines, new_lines, n=1, lineterm="")
+    changes = list(islice(difference, 2, MAX_DIFFERENCE_LINES + 2))  # without the two lines of file names
     styled_lines = (Content.styled(clean(line), _DIFFERENCE_STYLES.get(line[:1], "")) for line in changes)
     yield Static(Content("\n").join(styled_lines))
 

@@ -446,12 +446,12 @@ class LongText(Widget):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the rows selected with the mouse."""
-        last = max(0, self._layout.row_count - 1)
-        start, end = selection.start or Offset(0, 0), selection.end or Offset(1 << 30, last)
-        rows = [self._layout.row(y) for y in range(start.y, min(end.y, last) + 1)]
+        last_row = max(0, self._layout.row_count - 1)
+        start, end = selection.start or Offset(0, 0), selection.end or Offset(1 << 30, last_row)
+        rows = [self._layout.row(y) for y in range(start.y, min(end.y, last_row) + 1)]
         if not rows:
             return None
-        rows[-1] = rows[-1][: end.x] if end.y <= last else rows[-1]
+        rows[-1] = rows[-1][: end.x] if end.y <= last_row else rows[-1]
         rows[0] = rows[0][start.x :]
         return "\n".join(row.rstrip() for row in rows), "\n"
 

@@ -109,18 +109,19 @@ class OutputView(SidewaysText, WithFirstResize, ScrollView, can_focus=True):
         self._rows_changed(removed_count)
 
     def render_line(self, y: int) -> Strip:
-        row_index, width, base = y + self.scroll_offset.y, self.size.width, self.rich_style
+        row_index = y + self.scroll_offset.y
+        width, base_style = self.size.width, self.rich_style
         if not 0 <= row_index < len(self._rows):
-            return Strip.blank(width, base)
+            return Strip.blank(width, base_style)
         line, start, end = self._rows[row_index]
         segments, offset = [], 0
         for text, style in spans(line):
             visible_text = text[max(0, start - offset) : max(0, end - offset)]
             offset += len(text)
             if visible_text:
-                segments.append(Segment(visible_text, base + style))
+                segments.append(Segment(visible_text, base_style + style))
         strip = Strip(visible_part(segments, self.first_column, width))
-        return strip.adjust_cell_length(width, base)
+        return strip.adjust_cell_length(width, base_style)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enable the keys for wrapping if there is output."""
