@@ -195,7 +195,7 @@ def test_what_does_not_go_with_a_redacted_capture_is_said(mcpdesk: Run, tmp_path
     capture = str(planted(tmp_path / "a.jsonl"))
     for words, said in (
         (("--redact", "--with-secrets"), "--with-secrets and --redact"),
-        ((), "No format is given."),
+        ((), "No format was given."),
         (("--redact", "--output", capture), "already exists"),
     ):
         refused = mcpdesk("export", capture, *words)
