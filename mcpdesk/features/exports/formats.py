@@ -41,7 +41,7 @@ def _curl(index: Index, number: int, facts: ExchangeFacts) -> str:
 
 
 COPIES = (
-    ExchangeCopy(MenuLine("Markdown", "the same as a section of an issue", "r"), _markdown),
-    ExchangeCopy(MenuLine("JSON", "everything known about it", "j"), _json),
+    ExchangeCopy(MenuLine("Markdown", "with headings, for an issue", "r"), _markdown),
+    ExchangeCopy(MenuLine("JSON", "all data of the exchange", "j"), _json),
     ExchangeCopy(MenuLine("curl", "its request, to run again", "c"), _curl, is_command=True),
 )

@@ -82,7 +82,7 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
                 title, hint, key = copy.menu
                 choices.append(Choice(title, (partial(_copy_text, link, number, copy), title), hint, key))
     if command := _command(link, number):
-        choices.append(Choice("mcpdesk", (lambda: command, "mcpdesk command"), "the same from a shell", "m"))
+        choices.append(Choice("mcpdesk", (lambda: command, "mcpdesk command"), "a command for a shell", "m"))
     return Menu("Copy exchange", choices)
 
 
