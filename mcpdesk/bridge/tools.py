@@ -122,7 +122,7 @@ class ClientTools(Sequence[ClientTool]):
 async def client_tools(client: Client, api: ApiName | None = None) -> ClientTools:
     """Return the tools of an open client, each an async function with its schema for a model API.
 
-    If `api` is None, the API is `anthropic` if the setting `model` names a Claude model, and `openai` if not.
+    Without `api`, the API is `anthropic` if the setting `model` names a Claude model, and `openai` if not.
 
     >>> async with Client("sample_servers/hello") as client:
     ...     tools = await client_tools(client, "anthropic")

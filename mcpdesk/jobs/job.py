@@ -319,7 +319,7 @@ class JobStore:
         return owned_job if owned_job is not None and owned_job.feed is not None else None
 
     def calls(self, server: str, owner: str | None = None) -> list[Job]:
-        """Return the asynchronous calls of a server, oldest first. If `owner` is None, return those of all
+        """Return the asynchronous calls of a server, oldest first. Without `owner`, return those of all
         owners.
         """
         now = self._clock()
@@ -525,7 +525,7 @@ class JobStore:
         )
 
     def _delete_oldest_call(self, server: str, owner: str | None) -> bool:
-        """Delete the call that ended first. If `owner` is None, consider the calls of all owners. Return
+        """Delete the call that ended first. Without `owner`, consider the calls of all owners. Return
         False if no call has ended.
         """
         ended_calls = [

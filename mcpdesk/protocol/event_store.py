@@ -129,7 +129,7 @@ class Resumable(Protocol[T]):
     def attach(self, connection: T, disconnect: Callable[[], object], after: int | None) -> None:
         """Send events on this connection from now on, beginning after event `after`.
 
-        If `after` is None, begin with events that were never sent.
+        Without `after`, begin with events that were never sent.
 
         `disconnect` is called when the connection should end, because the stream is complete, closed for now,
         or continued on another connection.
@@ -206,7 +206,7 @@ class ResumableStream(Generic[C]):
     ) -> None:
         """Send events on this connection, beginning after event `after`.
 
-        If `after` is None, begin with events that were never sent. `disconnect` is called when the connection
+        Without `after`, begin with events that were never sent. `disconnect` is called when the connection
         should end, because the stream is complete, closed for now, or continued on another connection.
         """
         self.release()

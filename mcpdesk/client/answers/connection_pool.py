@@ -64,7 +64,7 @@ def connection_pool(
 ) -> aiohttp.ClientSession:
     """Return a connection pool without proxies.
 
-    If `new_socket` is None, aiohttp opens the sockets.
+    Without `new_socket`, aiohttp opens the sockets.
     """
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),

@@ -89,7 +89,7 @@ class McpRoutes:
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Answer one message or batch. If `caller` is None, the token may be in the body."""
+        """Answer one message or batch. Without `caller`, the token may be in the body."""
         head = head_of(request)
         if head.content_type != JSON:
             return content_type_error(head.content_type)

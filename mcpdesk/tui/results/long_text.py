@@ -233,7 +233,7 @@ class LongText(Widget):
         self._query = ""
         """Text, in lower case, whose occurrences are highlighted."""
         self._current_hit = -1
-        """Offset of the current hit, or -1 if there is none."""
+        """Offset of the current hit, or -1 without one."""
         self._timer: Timer | None = None
         self._reported_width = 0
         """Width in cells for which the parent shows the numbers of the visible columns."""
@@ -358,7 +358,7 @@ class LongText(Widget):
         return max(map(layout.row_width, rows), default=0)
 
     def find(self, query: str, start: int, *, forward: bool = True) -> int:
-        """Return the next offset of `query`, ignoring case, or -1 if there is none.
+        """Return the next offset of `query`, ignoring case, or -1 without one.
 
         The search goes forwards or backwards from `start`.
         """

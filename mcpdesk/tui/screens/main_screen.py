@@ -344,7 +344,7 @@ class MainScreen(Screen[None]):
         self.refresh_pane(self.pane, view)
 
     def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
-        """Update one pane. If `view` is None, read the state of the core first."""
+        """Update one pane. Without `view`, read the state of the core first."""
         if self._is_closing:
             return
         current_view = view or self._steps.run("core", self.link.view)

@@ -205,7 +205,7 @@ _MIN_BYTES_WIDTH = 44
 def sorted_by(column: str, view: View, index: Index, is_descending: bool | None = None) -> SortedLines:
     """Return the lines of a view sorted by a column.
 
-    If `is_descending` is None, the usual direction of the column is used.
+    Without `is_descending`, the usual direction of the column is used.
     """
     key = SORT_KEYS[column]
     if is_descending is None:

@@ -106,7 +106,7 @@ class WithColumnMenu(Widget):
         return [*choices, Choice("as the width allows", None, hint, RESET_LETTER)]
 
     def _toggle_column(self, name: str | None) -> None:
-        """Hide a column, or show it again. If `name` is None, show all columns that fit."""
+        """Hide a column, or show it again. Without `name`, show all columns that fit."""
         self.hidden_columns = frozenset() if name is None else self.hidden_columns ^ {name}
         self.app.column_choices.hide(self.column_list_name, self.hidden_columns)
         self.show_columns()

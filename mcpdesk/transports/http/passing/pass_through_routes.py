@@ -147,7 +147,7 @@ class ForwardedRequest:
         watched: WatchedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> None:
-        """`arrival` is the Unix time of the request. `watched` observes its answers, or is None."""
+        """`arrival` is the Unix time of the request. `watched` observes its answers, if given."""
         self.client = client
         self.has_lines = server.has_lines
         """True if the server must send each message as one line."""
