@@ -535,8 +535,10 @@ class JsonTree(TypedQuery, LineList):
 
     def _value_spans(self, row: OutlineRow, width: int) -> Iterable[Span]:
         is_unfolded = self._outline.is_unfolded(row)
-        other_glyph = _FOLDED_GLYPH if self._outline.can_unfold(row) else _LEAF_GLYPH
-        yield _UNFOLDED_GLYPH if is_unfolded else other_glyph, "lines--muted"
+        glyph = _UNFOLDED_GLYPH
+        if not is_unfolded:  # `can_unfold` may have to wrap a long string
+            glyph = _FOLDED_GLYPH if self._outline.can_unfold(row) else _LEAF_GLYPH
+        yield glyph, "lines--muted"
         if row.key is not None:
             key = one_line(row.key) if isinstance(row.key, str) else str(row.key)
             key_style = "lines--key" if isinstance(row.key, str) else "lines--muted"

@@ -639,8 +639,9 @@ class TrafficPane(FilterPane, WithTrafficColumns, Pane):
 
     def _definition_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
         """Return the definition of a called tool, if its server is on this desk."""
-        server_names = {server.name for server in self.link.view().servers}
-        if exchange.method != "tools/call" or exchange.server not in server_names:
+        if exchange.method != "tools/call":
+            return None
+        if exchange.server not in {server.name for server in self.link.view().servers}:
             return None
         items = self.link.catalogue(exchange.server).items
         tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == exchange.name)
