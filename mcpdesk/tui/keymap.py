@@ -79,7 +79,7 @@ class Keymap(Struct, frozen=True):
                 if other.id == name or not _are_active_together(action.scope, other.scope):
                     continue
                 if other.id in self.keys and other.id < name:
-                    continue  # this pair was compared when the outer loop reached the other action
+                    continue  # this pair is compared when the outer loop reaches the other action
                 own_keys = _normalized_keys(self.keys[name])
                 other_keys = _normalized_keys(self.keys_of(other))
                 conflicts += [Conflict(key, name, other.id) for key in sorted(own_keys & other_keys)]

@@ -106,7 +106,7 @@ class SteadyTextScroll(SidewaysText, VerticalScroll):
     def _read_position(self, y: int) -> tuple[Widget, float] | None:
         """Return the innermost block at row `y`, and the share of its rows that are above `y`.
 
-        If `y` is between two blocks, return the next block. Return None if no block is above or at `y`.
+        If `y` is between two blocks, return the next block. Return None if `y` is 0, or below all blocks.
         """
         innermost: Widget | None = None
         region, blocks = Region(), list(self.displayed_children)

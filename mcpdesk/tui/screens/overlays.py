@@ -136,11 +136,11 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
 
 
 _MAX_SHOWN_LENGTH = 10_000
-"""Maximum number of characters of a copied_text text that are shown."""
+"""Maximum number of characters of the copied text that are shown."""
 
 
 class NewsScreen(PageDialog):
-    """Recent news, the newest first, and the text copied_text last."""
+    """Recent news, the newest first, and the text that was copied last."""
 
     def __init__(
         self, news: Iterable[tuple[float, str, str]], copied_text: str = "", dropped_count: int = 0
