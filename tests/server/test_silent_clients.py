@@ -92,8 +92,8 @@ async def test_between_two_rounds_the_handler_gets_an_error_which_a_late_client_
     peer.modern(1, "tools/call", params, **meta)
     first = (await peer.response(1))["result"]
     (operation,) = peer.services.rounds.parked
-    assert operation._task is not None
-    assert (await operation._task)["content"][0]["text"].startswith("The client did not answer")
+    assert operation._handler_task is not None
+    assert (await operation._handler_task)["content"][0]["text"].startswith("The client did not answer")
     (key,) = first["inputRequests"]
     late = {"action": "accept", "content": {"name": "Ada"}}
     again = params | {"requestState": first["requestState"], "inputResponses": {key: late}}

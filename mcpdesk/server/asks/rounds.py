@@ -45,8 +45,8 @@ T = TypeVar("T")
 Work = Callable[[Call], Awaitable[JSONObject]]
 Confirm = Callable[[JSONObject], Awaitable[JSONObject]]
 
-ROUND_ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
-ROUND_LOST = "The machine that ran this round has stopped: the round may or may not have run"
+ROUND_ELSEWHERE = "Another machine runs this round: repeat the request over HTTP, to have it forwarded"
+ROUND_LOST = "The machine that ran this round has stopped: its handler may or may not have finished"
 MAX_PARKED_ROUNDS = 1_000
 MAX_PARKED_BYTES = 64 << 20
 """Maximum size in bytes of client data in parked operations. The handler of a dropped operation runs again
@@ -80,7 +80,8 @@ class _Pending(Struct, frozen=True):
 class RoundOperation:
     """Operation of one or more rounds: the task of its handler, its questions, and the answers so far.
 
-    The handler always sees the same `call`, although the requests of the client change.
+    The handler always sees the same `call`, although the requests of the client change. An operation can also
+    become an MCP task, which continues without a request.
     """
 
     def __init__(
@@ -96,24 +97,27 @@ class RoundOperation:
         self.size = 0
         self.server = ""
         self.on_task: Callable[[], None] | None = None
-        """Function that turns the operation into a task, or None if the operation cannot become one."""
+        """Function that turns the operation into an MCP task, or None if the operation cannot become one."""
         self.message_meta: JSONObject | None = None
-        """`_meta` of every message of a task, or None if the operation is not a task or sends no messages."""
+        """`_meta` of every message of an MCP task. None if the operation is not one or sends no messages."""
         self._follower: Follower | None = None
         self._detached_body: JSONObject | None = None
-        """Result with which the request was answered when the operation became a task, or None before."""
+        """Result with which the request was answered when the operation became an MCP task. None before."""
         self._deadlines = deadlines
         self._request_answers: dict[str, Any] = {}
-        """Answers of the request and of the client's state that no question has used yet."""
+        """Answers that no question has used yet, from the request and its `requestState`."""
         self._answers: dict[str, Any] = dict(state.answers)
-        """Answers in the client's state. A handler that runs again may ask some of their questions later."""
+        """Accepted answers, by key. The next `requestState` contains them.
+
+        If the handler runs again, these are at first the answers of the `requestState` that the client sent.
+        """
         self._question_digests = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
         self._answer_problems: dict[str, str] = {}
         """Reasons why the last answers to pending questions were not accepted."""
         self._key_counts: Counter[str] = Counter()
         self._wake_up = asyncio.Event()
-        self._task: asyncio.Task[JSONObject] | None = None
+        self._handler_task: asyncio.Task[JSONObject] | None = None
         self._is_abandoned = False
         self._request = first_request
         """Request that the operation serves at present."""
@@ -154,11 +158,11 @@ class RoundOperation:
 
     @property
     def is_task(self) -> bool:
-        """True if the request was answered with a task."""
+        """True if the request was answered with an MCP task."""
         return self._detached_body is not None
 
     def become_task(self) -> bool:
-        """Continue as a task if possible. Return True if the operation is now a task."""
+        """Continue as an MCP task if possible. Return True if the operation is now one."""
         if self._detached_body is None and self.on_task is not None:
             self.on_task()
         return self._detached_body is not None
@@ -227,10 +231,10 @@ class RoundOperation:
         # Drop answers of an earlier request that belong to no question.
         self._request_answers = self._answers | answers
         self._serve(request)
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(work))
-            self._task.add_done_callback(self._on_task_end)
-        task = self._task
+        if self._handler_task is None:
+            self._handler_task = asyncio.create_task(self._run(work))
+            self._handler_task.add_done_callback(self._on_handler_end)
+        task = self._handler_task
         try:
             while not task.done() and self._detached_body is None:
                 if self._pending and await self._waits_for_client(task):
@@ -249,7 +253,7 @@ class RoundOperation:
         """Send reports of the handler to another request of the same round, because the first request was
         cancelled.
 
-        No effect after the operation has become a task, which reports to its follower.
+        No effect after the operation has become an MCP task, which reports to its follower.
         """
         if self._detached_body is None:
             self._serve(request)
@@ -293,7 +297,7 @@ class RoundOperation:
         if self._follower is not None:
             self._follower.on_questions()
 
-    def _on_task_end(self, task: asyncio.Task[JSONObject]) -> None:
+    def _on_handler_end(self, task: asyncio.Task[JSONObject]) -> None:
         """Report the end of the handler, and release what it references."""
         self._wake_up.set()
         if self._follower is not None:
@@ -304,7 +308,7 @@ class RoundOperation:
         # Free the operation and its data. The call and the task would keep them in memory.
         self.call.round = None
         if self._is_abandoned:
-            self._task = None
+            self._handler_task = None
 
     def _serve(self, request: Call) -> None:
         """Serve this request: copy its id, outlet and caller to the call of the handler."""
@@ -354,8 +358,8 @@ class RoundOperation:
 
     async def _end_and_wait(self, reason: str) -> None:
         self.end(reason)
-        if self._task is not None:
-            await asyncio.wait({self._task})
+        if self._handler_task is not None:
+            await asyncio.wait({self._handler_task})
 
     def _unused_key(self, base: str, *, is_explicit: bool) -> str:
         """Return a key that no question has used before."""
@@ -495,7 +499,7 @@ class Rounds:
         if claim_name and self._claims is not None:
             with suppress(StorageError):  # if this fails, the claim stays until the state expires
                 if answered_round.asks_again:
-                    await self._claims.ask(claim_name)
+                    await self._claims.ask(claim_name)  # record that the handler waits for the client
                 else:
                     await self._claims.end(claim_name)
         return body
@@ -511,12 +515,12 @@ class Rounds:
         if self._claims is None:
             return ""
         claim_name = digest(token)
-        claim = await self._claims.claim(claim_name, state.expires - time.time())
-        if claim == "ended":
+        refusal = await self._claims.claim(claim_name, state.expires - time.time())
+        if refusal == "ended":
             raise invalid_params(OPERATION_ENDED)
-        if claim == "lost":
+        if refusal == "lost":
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, ROUND_LOST)
-        if claim:
+        if refusal:
             raise StorageError(ROUND_ELSEWHERE)
         return claim_name
 
