@@ -35,15 +35,15 @@ def open_holds(pane: TrafficPane, *, edits: bool = False) -> None:
     suggested_filter = pane.filter_field.entered_text
     number = pane.selected_exchange()
     index = pane.link.traffic
-    latest = None if number is None else last_round(index, index.exchange(number))
-    selected = None if latest is None else (latest.connection, latest.id)
+    latest_round = None if number is None else last_round(index, index.exchange(number))
+    selected_message = None if latest_round is None else (latest_round.connection, latest_round.id)
     if not suggested_filter and number is not None and not pane.listing.following:
         exchange = index.exchange(number)
         is_identifier = exchange.name.replace("-", "_").isidentifier()
         name = exchange.name if is_identifier else quoted(exchange.name)
         suggested_filter = f"tool:{name}" if exchange.method == "tools/call" and exchange.name else ""
     drafts = _drafts.setdefault(pane, {})
-    dialog = HoldDialog(pane.link, suggested_filter, drafts, selected, edits=edits)
+    dialog = HoldDialog(pane.link, suggested_filter, drafts, selected_message, edits=edits)
     pane.app.push_screen(dialog, on_closed)
 
 
@@ -146,7 +146,7 @@ ACTIONS = (
         Action("mock", "", "mock",
             "Give this response to each request with this method and name. Choose it again to stop.",
             footer=False, wide=True, former_keys="M", scope="traffic", group="Traffic"),
-        "traffic.back", "Answer all such requests as this exchange did",
+        "traffic.back", "Answer each request like this one with this response",
         "mock stub fake canned reply simulate",
         mock, _is_available,
     ),
