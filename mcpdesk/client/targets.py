@@ -74,9 +74,9 @@ class BrokenTarget(Struct, frozen=True):
 
 
 RemoteTarget = UrlTarget | CommandTarget | BrokenTarget
-"""Target of an entry in a configuration file."""
+"""Target of an entry in a configuration file: a server of another process, or an unusable entry."""
 Target = FolderTarget | UrlTarget | CommandTarget
-"""Usable target that a text of the user names."""
+"""Target that the user can name: a folder to host, a URL or a command."""
 
 
 class UnknownTarget(DeskUserError):
@@ -147,7 +147,7 @@ def find_target(
     agree(config)
     if not name and len(config.servers) != 1:
         names = ", ".join(shell_word(each.name) for each in config.servers) or "none"
-        raise DeskUserError(f"{path} has several servers.", f"Name one as {path}:NAME: {names}.")
+        raise DeskUserError(f"{path} has several servers.", f"Name one as {path}:NAME. Names: {names}.")
     server = config.server(name) if name else config.servers[0]
     if server.is_disabled and not name:
         hint = f"Use it anyway: {shell_word(f'{path}:{server.name}')}."
