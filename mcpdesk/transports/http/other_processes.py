@@ -38,9 +38,9 @@ class OtherProcesses(SessionStore, ABC):
     async def stream(
         self, request: web.BaseRequest, session: HttpSession, caller: Principal, last_event_id: str | None
     ) -> web.StreamResponse:
-        """Send a stream of a session, which another process may have begun, after the event `last_event_id`.
+        """Send the events of a session's stream that follow the event `last_event_id`.
 
-        Raises: StorageError.
+        Another process may have begun the stream. Raises: StorageError.
         """
 
     @abstractmethod
@@ -61,4 +61,7 @@ class OtherProcesses(SessionStore, ABC):
 
     @abstractmethod
     def is_cut_off(self, body: bytes | None) -> bool:
-        """Return True if an answer may be an error because shared state cannot be written now."""
+        """Return True if shared state cannot be written now, and a response may be an error for this reason.
+
+        `body` is the body of the response, or None if it has none.
+        """
