@@ -124,7 +124,10 @@ class DashboardRoutes:
     """Dashboard of one HTTP listener."""
 
     def __init__(self, site: Site, front_end: Callable[[], FrontEnd], files: dict[str, PageFile]) -> None:
-        """`front_end` returns the core's link. `files` are the files of the page, by name."""
+        """`front_end` returns a link to the core and a function that counts viewers.
+
+        `files` are the files of the page, by name.
+        """
         self._site = site
         self._front_end = front_end
         self._files = files
@@ -173,7 +176,7 @@ class DashboardRoutes:
                 return method_error(request, ("GET",))
             if download_match:
                 return await self._file(request, download_match[1])
-            is_signed_in = self._sign_in.admit(request)
+            is_signed_in = self._sign_in.admit(request)  # function that checks the sign-in again later
             if name == "events":
                 return await self._events(request, is_signed_in)
             return await self._read_routes[name](request)
@@ -263,7 +266,11 @@ class DashboardRoutes:
         return json_answer(200, encode({"text": text}))
 
     async def _file(self, request: web.BaseRequest, identifier: str) -> web.StreamResponse:
-        """Send the files of a job. A link cannot send the page key, so its URL contains a ticket."""
+        """Send the files of a job.
+
+        Other requests of the page have a header with the page key. A hyperlink cannot send headers, so its
+        URL contains a ticket instead.
+        """
         self._sign_in.admit_ticket(request, identifier)
         job = self._site.jobs.by_id(identifier)
         if job is None:

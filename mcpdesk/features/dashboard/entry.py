@@ -1,4 +1,4 @@
-"""Entry of the dashboard, which is imported for every listener."""
+"""Entry to the dashboard. This module is imported for every listener, the dashboard itself only if used."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class DashboardEntry(ExtraRoutes):
-    """Entry to the dashboard of one listener, if its core has one.
+    """Entry to the dashboard of one listener.
 
-    The dashboard itself is created at the first request of a browser.
+    The dashboard itself is created at the first request of a browser. If the core has no front ends, the
+    listener has no dashboard.
     """
 
     front_line = "A browser gets the dashboard here."
@@ -29,7 +30,7 @@ class DashboardEntry(ExtraRoutes):
 
     @property
     def has_sign_in(self) -> bool:
-        """True if the core offers a link for the dashboard."""
+        """True if the core has a dashboard, whose page at `/` accepts sign-in links."""
         return self._site.front_end is not None
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
