@@ -167,9 +167,9 @@ async def tool_schemas(
     ValueError for a token or another mode with an open client.
     """
     target = server_or_client.target if isinstance(server_or_client, Client) else server_or_client
-    rules = model_api(api or configured_api(target))
+    api_rules = model_api(api or configured_api(target))
     async with _open(server_or_client, mode, token, DEFAULT_TIMEOUT_S) as client:
-        return ToolSchemas(await client.list_tools(), rules)
+        return ToolSchemas(await client.list_tools(), api_rules)
 
 
 async def call_tool(

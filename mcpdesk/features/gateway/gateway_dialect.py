@@ -70,7 +70,8 @@ class GatewayDialect(Dialect):
     def answer_handshake(self, answer: bytes) -> bool:
         """Send the response to the handshake, and then `notifications/initialized`.
 
-        Return False if the response was not sent.
+        In this dialect, the server sends this notification. Return False if nothing was sent, because the
+        peer does not use WebSocket or has disconnected.
         """
         if self._push is None:
             return False
@@ -91,7 +92,7 @@ class GatewayDialect(Dialect):
         is the job with the full output. Raises: RemoteProtocolError (-32000) for a failed call, (-32602) for
         invalid arguments.
         """
-        if outcome.failures:
+        if outcome.failures:  # the arguments violate the input schema
             raise invalid_arguments_error(tool, outcome)
         structured = outcome.body.get("structuredContent")
         extra_members = {} if stored_job is None else dialect_shapes.stored_output(stored_job.id)
@@ -104,7 +105,7 @@ class GatewayDialect(Dialect):
     def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
         """Report the progress of a job after the response to its call, if the peer expects such reports."""
         if self._push is not None:
-            # The response is sent in this turn of the loop.
+            # Begin in the next turn of the loop, because the response is sent in this turn.
             asyncio.get_running_loop().call_soon(self._begin_report, job, token, outlet)
 
     def _begin_report(self, job: Job, token: Id | None, outlet: Outlet) -> None:

@@ -34,8 +34,10 @@ class ColumnMenu(Menu):
     key_hint = "enter show or hide · esc close"
 
     def __init__(self, columns: Callable[[], Sequence[Choice]], toggle: Callable[[str | None], None]) -> None:
-        """Create a menu. `columns` returns its lines. `toggle` hides or shows the column of a line, or shows
-        all columns if the value of the line is None.
+        """Create a menu. `columns` returns the current choices, whose values are names of columns.
+
+        `toggle` is called with the value of a choice. It hides or shows that column. If the value is None, it
+        shows all columns that fit.
         """
         super().__init__("Columns", columns())
         self._columns = columns
@@ -99,10 +101,10 @@ class WithColumnMenu(Widget):
             is_visible = column.name in visible_names
             if column.name not in hidden_names:
                 mark, hint = ("[x]", "") if is_visible else ("[-]", "no room at this width")
-            else:
+            else:  # a hidden time is needed while times are relative
                 mark, hint = ("[x]", "hidden, but needed now") if is_visible else ("[ ]", "hidden")
             choices.append(Choice(f"{mark} {column.title}", column.name, hint, column.letter))
-        hint = "" if hidden_names else "now"
+        hint = "" if hidden_names else "now"  # the choice that is in effect
         return [*choices, Choice("as the width allows", None, hint, RESET_LETTER)]
 
     def _toggle_column(self, name: str | None) -> None:
