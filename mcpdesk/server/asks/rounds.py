@@ -373,10 +373,11 @@ class RoundOperation:
 
 
 class _RoundArguments(Struct, frozen=True):
-    """Arguments of `Rounds.run` that all steps of a round use, and the binding of its state."""
+    """Arguments of `Rounds.run` that all steps of a round use."""
 
     server: str
     state_binding: str
+    """Digest of the server, caller, method and parameters for which a `requestState` is valid."""
     work: Work
     deadlines: Deadlines
     parked_s: float
@@ -436,9 +437,10 @@ class Rounds:
         """Return the result of this round.
 
         If the handler has open questions, the operation is parked for at most `parked_s` seconds. `confirm`
-        stores a result before the result is sent. `confirm` is None if nothing must be stored. A request that
-        repeats an earlier request waits for the earlier one, or gets the same result. Raises:
-        RemoteProtocolError (-32602) for invalid answers or an invalid state; exceptions of the handler.
+        waits until a new MCP task in the result is stored, and returns the result. It is None if the result
+        cannot contain a task. A request that repeats an earlier request waits for the earlier one, or gets
+        the same result. Raises: RemoteProtocolError (-32602) for invalid answers or an invalid state;
+        exceptions of the handler and of `confirm`.
         """
         answers = call.params.get("inputResponses", {})
         if not isinstance(answers, dict):

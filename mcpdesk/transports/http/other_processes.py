@@ -38,9 +38,10 @@ class OtherProcesses(SessionStore, ABC):
     async def stream(
         self, request: web.BaseRequest, session: HttpSession, caller: Principal, last_event_id: str | None
     ) -> web.StreamResponse:
-        """Send the events of a session's stream that follow the event `last_event_id`.
+        """Send a stream of a session to a client that opens or resumes it.
 
-        Another process may have begun the stream. Raises: StorageError.
+        Another process may have begun the stream. `last_event_id` is the `Last-Event-ID` of the client, or
+        None. Raises: StorageError.
         """
 
     @abstractmethod
@@ -56,7 +57,8 @@ class OtherProcesses(SessionStore, ABC):
     ) -> web.StreamResponse | None:
         """Forward a request to the process that owns a job, and return its answer.
 
-        Return None if no process runs the job. Raises: StorageError.
+        `callers` are the client's principals, one for each server that accepts it. `is_socket` is True for a
+        WebSocket. Return None if no process runs the job. Raises: StorageError.
         """
 
     @abstractmethod
