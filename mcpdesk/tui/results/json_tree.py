@@ -34,7 +34,7 @@ MIN_TEXT_WIDTH = 20
 """Minimum width in cells to which the lines of an unfolded string are wrapped, even in a narrow tree."""
 
 MAX_LOW_ROWS = 6
-"""Maximum height in rows of a low tree. It skips its first rows, which are the least informative ones."""
+"""Maximum height in rows of a low tree, which is scrolled to the row `begin` (see `JsonTree.load`)."""
 LONG_TEXT_LENGTH = 65_536
 """Minimum length in characters for which the number of lines of a string is cached."""
 
@@ -253,7 +253,8 @@ class Outline:
 
     def _unfold_texts(self, max_rows: int) -> None:
         """Unfold strings of several lines, from the first row, while there are at most `max_rows` rows."""
-        folded_depth = inf  # depth of the row with a key in `_folded_keys` that contains the current row
+        # Depth of the current row, or of its ancestor, whose key is in `_folded_keys`.
+        folded_depth = inf
         text_indexes = []
         for index, row in enumerate(self.rows):
             if row.depth <= folded_depth:
@@ -357,8 +358,8 @@ def _matches(path: Path, value: Any, needle: str) -> bool:
 
 
 _FOLDED_GLYPH, _UNFOLDED_GLYPH, _LEAF_GLYPH = "▸ ", "▾ ", "  "
-_INDENT_WIDTH = 6
-"""Cells without text: the glyph of a row, and quotes, colon and space after its key."""
+_ROW_OVERHEAD = 6
+"""Cells of a row besides key and text: the glyph, the colon and space after the key, and two quotes."""
 
 
 class JsonTree(TypedQuery, LineList):
@@ -429,7 +430,7 @@ class JsonTree(TypedQuery, LineList):
     @property
     def _text_width(self) -> int:
         """Maximum width in cells of the lines of a string that is not indented."""
-        width = self.size.width - _INDENT_WIDTH
+        width = self.size.width - _ROW_OVERHEAD
         return MAX_TEXT_WIDTH if width <= 0 else min(MAX_TEXT_WIDTH, width)
 
     def on_resize(self) -> None:

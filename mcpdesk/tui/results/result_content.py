@@ -213,7 +213,7 @@ class SavablePart:
 def savable_parts(result: dict[str, Any], stem: str) -> list[SavablePart]:
     """Return the parts of a result in order, and then the complete result as JSON.
 
-    `stem` names parts that have no name.
+    `stem` is the file name, without ending, of parts that have no name of their own.
     """
     content_blocks = blocks(result)
     parts = [part for part in (_savable_part(block, stem) for block in content_blocks) if part is not None]

@@ -53,9 +53,9 @@ class DifferenceList(LineList):
 
     DEFAULT_CSS = "DifferenceList { height: auto; max-height: 100%; min-height: 1; }"
 
-    def __init__(self, pairs: Sequence[tuple[str, Difference]]) -> None:
+    def __init__(self, named_differences: Sequence[tuple[str, Difference]]) -> None:
         super().__init__()
-        self._lines = list(_comparison_lines(pairs))
+        self._lines = list(_comparison_lines(named_differences))
         self._rows: list[list[Span]] = []
         self._width = 0
 
@@ -103,14 +103,14 @@ class CompareScreen(Dialog[None]):
     """
 
     def __init__(self, titles: tuple[str, str], before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Create the dialog. `before` and `after` contain the messages by side: `request` and `response`."""
+        """Create the dialog. `before` and `after` have messages under the names `request` and `response`."""
         super().__init__()
         self.titles = titles
         self.differences: list[tuple[str, Difference]] = []
-        for side in dict.fromkeys([*before, *after]):
-            first = _without_unique_members(before.get(side, NOTHING))
-            second = _without_unique_members(after.get(side, NOTHING))
-            self.differences += [(side, difference) for difference in differences(first, second)]
+        for name in dict.fromkeys([*before, *after]):
+            first = _without_unique_members(before.get(name, NOTHING))
+            second = _without_unique_members(after.get(name, NOTHING))
+            self.differences += [(name, difference) for difference in differences(first, second)]
 
     def compose(self) -> ComposeResult:
         """Compose the titles of both exchanges, then the differences."""
@@ -143,9 +143,9 @@ def _without_unique_members(message: Any) -> Any:
     return members
 
 
-def _comparison_lines(pairs: Sequence[tuple[str, Difference]]) -> Iterator[_Line]:
-    for side, difference in pairs:
-        yield one_line(f"{side} {path_text(difference.path)}")
+def _comparison_lines(named_differences: Sequence[tuple[str, Difference]]) -> Iterator[_Line]:
+    for name, difference in named_differences:
+        yield one_line(f"{name} {path_text(difference.path)}")
         lines = _changed_lines(difference)
         if lines is None:
             yield _Pair(_value_text(difference.before), _value_text(difference.after))
@@ -220,7 +220,7 @@ def _side_by_side_rows(lines: Sequence[_Line], width: int) -> Iterator[list[Span
 
 
 def _heading(text: str) -> Span:
-    """Return the span of a heading: the path of a value, or in a muted style, a line number in its text."""
+    """Return the span of a heading. A line number, which starts with a space, is muted."""
     return text, "lines--muted" if text.startswith(" ") else "lines--key"
 
 
