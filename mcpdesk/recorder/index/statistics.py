@@ -2,7 +2,8 @@
 
 They are computed from the exchanges in the index, and only on demand, so a call itself causes no work. There
 is one `CallTally` for each combination of client and tool or method. A row of a table is a sum of tallies.
-Memory is limited: durations are counted in ranges of a few percent, and times in slots.
+Memory is limited: start times are counted in time slots, and durations in ranges. The bound of each range is
+9% above the previous bound.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.record import Source
 
 OTHER: Final = "(other)"
-"""Name for all callers, or tools, that share one tally."""
+"""Name of the client, and of the method or tool, in a tally that several callers share."""
 MAX_TALLIES: Final = 1_000
-"""Maximum number of tallies. Calls of further callers share one tally."""
+"""Maximum number of tallies of single callers. Further callers share one tally per server and method."""
 MAX_SLOTS: Final = 240
 """Maximum number of time slots. When all are used, pairs of neighbouring slots are merged."""
 _DURATION_BOUNDS_S: Final = tuple(50e-6 * 2 ** (index / 8) for index in range(190))
@@ -103,7 +104,7 @@ class CallTally:
         self._tops = array("d", [0.0]) * (len(_DURATION_BOUNDS_S) + 1)
         """Seconds of the longest call in each range of durations."""
         self.buckets = array("L", [0]) * (len(DURATION_BOUNDS) + 1)
-        """Number of answered calls in each range of `DURATION_BOUNDS`."""
+        """Number of answered calls in each histogram bucket of the metrics, see `DURATION_BOUNDS`."""
         self._statuses = array("L", [0]) * len(STATUSES)
         self._times = times
         self._length_s = times.length_s
@@ -136,11 +137,11 @@ class CallTally:
             self.longest[slot] = took_s
         if took_s > self.slowest_s:
             self.slowest_s = took_s
-        bucket = bisect_left(_DURATION_BOUNDS_S, took_s)
-        self._durations[bucket] += 1
+        range_index = bisect_left(_DURATION_BOUNDS_S, took_s)
+        self._durations[range_index] += 1
         self.buckets[bisect_left(DURATION_BOUNDS, took_s)] += 1
-        if took_s > self._tops[bucket]:
-            self._tops[bucket] = took_s
+        if took_s > self._tops[range_index]:
+            self._tops[range_index] = took_s
 
     def merge(self, other: CallTally) -> None:
         """Add the counts of another tally."""
@@ -256,7 +257,7 @@ class CallStatistics:
         self._tallies: dict[Caller, CallTally] = {}
         """Tallies of all callers. At most `MAX_TALLIES`, plus those that further callers share."""
         self._tally_cache: dict[tuple[str, str, int], CallTally] = {}
-        """Tally of each combination of server, peer and label."""
+        """Tally of each combination of server, peer and code of a label."""
         self._lock = Lock()
         self._rows = 0
         """Number of rows that were counted or skipped."""
@@ -315,7 +316,7 @@ class CallStatistics:
     def sums(self, subject: Subject) -> dict[tuple[str, str], CallTally]:
         """Return totals by server and by name of the tool, client or method.
 
-        If `subject` is the tool, resource reads and prompt requests have the names of their methods.
+        For `Subject.TOOL`, resource reads and prompt requests are grouped under their methods.
         """
         totals: dict[tuple[str, str], CallTally] = {}
         for caller, tally in list(self._tallies.items()):
@@ -328,7 +329,7 @@ class CallStatistics:
         return totals
 
     def total(self, subject: Subject = Subject.METHOD) -> CallTally:
-        """Return the total of all calls, or of all requests if `subject` is the method."""
+        """Return the total of all calls. For `Subject.METHOD`, include all other requests."""
         total = CallTally(self.times)
         for caller, tally in list(self._tallies.items()):
             if _is_counted(subject, caller):
@@ -336,8 +337,9 @@ class CallStatistics:
         return total
 
     def tools_of(self, server: str, peer: str) -> list[tuple[str, CallTally]]:
-        """Return the tools that a client called, most calls first, with `resources/read` and
-        `prompts/get`.
+        """Return the tallies of the tools that a client called, and of `resources/read` and `prompts/get`.
+
+        The tally with the most calls comes first.
         """
         tallies = [
             (caller.target, tally)
@@ -385,7 +387,7 @@ class CallStatistics:
         return token_counts
 
     def _count(self, start: int, stop: int) -> None:
-        """Count the ended requests of peers in a range of rows. Parts of operations are not counted.
+        """Count the ended requests of clients in a range of rows. An operation is counted once.
 
         The duration does not include waiting for the client or for people, nor the time of holds at the desk.
         """
@@ -423,7 +425,7 @@ class CallStatistics:
     def _tally_for(self, server: str, peer: str, label: int) -> CallTally:
         """Return the tally for calls of a peer to a server, and add it to the cache.
 
-        `label` is the code of the method and name of the calls.
+        `label` is the code of their label (method and name) in the table.
         """
         method, name = self._pairing.table.labels[label]
         is_tool = method in TOOL_CALLS
