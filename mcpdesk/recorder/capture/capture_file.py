@@ -64,7 +64,7 @@ class CaptureFile:
         """Size in bytes of the data in `_queue`."""
         self._drained_bytes = 0
         """Size in bytes of the data that were taken from the queue and are not on disk yet."""
-        self._part = -1
+        self._queued_part = -1
         """Index of the part for which lines are queued, from 0.
 
         The part that is written on disk may be an earlier one.
@@ -128,12 +128,12 @@ class CaptureFile:
         if is_full and self._offset > self._header_bytes:
             self._queue.append(self._next_path())
             self._begin_part()
-        self.positions.add(group.count, self._part, self._offset, is_run=group.is_run)
+        self.positions.add(group.count, self._queued_part, self._offset, is_run=group.is_run)
         self._enqueue(*group.pieces)
 
     def add_note(self, frame: int, line: bytes) -> None:
         """Append the line with the HTTP metadata of an earlier frame."""
-        self.positions.set_note(frame, self._part, self._offset)
+        self.positions.set_note(frame, self._queued_part, self._offset)
         self._enqueue(line)
 
     def add_same(self, note_frame: int, frames: Sequence[int]) -> bool:
@@ -141,7 +141,7 @@ class CaptureFile:
 
         Return False if this metadata is not in the current part.
         """
-        if not self.positions.share_note(note_frame, frames, self._part):
+        if not self.positions.share_note(note_frame, frames, self._queued_part):
             return False
         self._enqueue(same_line(note_frame, frames))
         return True
@@ -184,8 +184,10 @@ class CaptureFile:
         """
         positions = self.positions
         lost_part = len(positions.parts) - 1
-        positions.parts += [part_path(self.path, part + 1) for part in range(lost_part + 1, self._part + 1)]
-        positions.unreadable_parts.update(range(lost_part, self._part + 1))
+        positions.parts += [
+            part_path(self.path, part + 1) for part in range(lost_part + 1, self._queued_part + 1)
+        ]
+        positions.unreadable_parts.update(range(lost_part, self._queued_part + 1))
         self._unwritten.clear()
         self._queued_bytes = self._drained_bytes = 0
         new_path = self._next_path()
@@ -223,14 +225,14 @@ class CaptureFile:
 
     def _next_path(self) -> Path:
         """Return the path of the part after the queued one. Its number is its index + 1."""
-        return part_path(self.path, self._part + 2)
+        return part_path(self.path, self._queued_part + 2)
 
     def _begin_part(self) -> None:
         """Queue the beginning of the next part."""
-        self._part += 1
+        self._queued_part += 1
         self._first_frames.append(len(self.positions))
         self._offset = 0
-        self._enqueue(header_line(self._part + 1, len(self.positions), self._started))
+        self._enqueue(header_line(self._queued_part + 1, len(self.positions), self._started))
         self._enqueue(*self._connections.values())
         self._header_bytes = self._offset
 
