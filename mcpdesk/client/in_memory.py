@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.channel import FrameChannel
 
 Write: TypeAlias = Callable[[Sequence[bytes]], None]
-"""Function that receives the frames of the server."""
+"""Function that the server calls with its frames for this client."""
 
 
 class InMemory(ClientTransport):
@@ -32,7 +32,7 @@ class InMemory(ClientTransport):
         self.target = target
         self._replies = PendingReplies()
         self._receive: Receive = lambda incoming: None
-        self._channel = connect(self._received)
+        self._channel = connect(self._deliver)
         self._before_send = before_send
 
     async def open(self, receive: Receive) -> None:
@@ -42,7 +42,10 @@ class InMemory(ClientTransport):
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request. Raises: LocalProtocolError if the params cannot be encoded as JSON."""
+        """Send a request. Raises: LocalProtocolError if the params cannot be encoded as JSON.
+
+        `headers` are not sent. `receive` is not used: the function given to `open` handles other messages.
+        """
         frame = codec.encode(request)
         with self._replies.pending_reply(request["id"]) as reply:
             self._before_send()
@@ -63,6 +66,6 @@ class InMemory(ClientTransport):
         self._channel.close("the caller has left")
         self._replies.fail(CallError("closed while the call was running"))
 
-    def _received(self, frames: Sequence[bytes]) -> None:
+    def _deliver(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
             self._replies.deliver(frame, self._receive)
