@@ -16,7 +16,8 @@ from mcpdesk.portable_files import OPEN_FLAGS, RETRY_S, try_lock
 def create(path: Path, flags: int = os.O_EXCL) -> int:
     """Create a file and its folder, and return a descriptor for appending to it.
 
-    Raises: FileExistsError if the file exists; OSError if it cannot be created.
+    With `flags=0`, open the file if it exists. Raises: FileExistsError if the file exists and `flags` is not
+    0; OSError if it cannot be created.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | OPEN_FLAGS | flags, 0o600)
@@ -82,7 +83,7 @@ def is_held(path: Path) -> bool:
 
 
 def is_unused(path: Path) -> bool:
-    """Return True only if certainly no process holds this file. False where files cannot be locked."""
+    """Return True if no process holds this file, or on Windows. False if the file system has no locks."""
     if sys.platform != "win32":
         import fcntl
 
@@ -90,4 +91,4 @@ def is_unused(path: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         return False
-    return True  # an open file cannot be removed on Windows
+    return True  # Windows itself refuses to remove a file that is in use

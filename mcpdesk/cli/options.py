@@ -21,7 +21,7 @@ from mcpdesk.settings import DEFAULT_WEB_ADDRESS, SETTINGS, WEB_ADDRESS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 CORE_OPTIONS = tuple(each for feature in features_with("core_options") for each in feature.core_options())
-"""Options of features for the commands that start a core for clients."""
+"""Options that features add to the commands that start a core: `mcpdesk` and `mcpdesk serve`."""
 
 _HTTP_ADDRESS = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)?:)?(?P<port>\d{1,5})")
 SETTINGS_EXAMPLES = """\b
@@ -88,8 +88,7 @@ def core_options(function: Command) -> Command:
 
 
 def feature_values(values: dict[str, Any]) -> dict[str, str]:
-    """Remove the values of `core_options` from the values of a command. Return the removed values as texts
-    that features can read.
+    """Remove the options of features from the options of a command. Return their values as texts, by name.
 
     Raises: DeskUserError.
     """

@@ -1,6 +1,6 @@
 """Program that reads one PDF, SVG or HEIC file.
 
-Usage: `python -m mcpdesk.tools.file_reader FORM FILE MEMORY_BYTES SECONDS`.
+Usage: `python -m mcpdesk.tools.file_reader FORM FILE MEMORY_BYTES SECONDS`. FORM is a key of `FORMS`.
 
 Large libraries in C and Rust parse untrusted files. A separate process may crash, hang or use too much memory
 without harm to the server. MEMORY_BYTES limits the address space of this program, and SECONDS its processor
@@ -102,6 +102,7 @@ def heic_picture(path: Path) -> FileContent:
 
 
 def _png(image: Any, frames: int) -> FileContent:
+    """Encode an image as PNG. `frames` is the number of pages or images in the file."""
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise ValueError(f"it decodes to {width} x {height} pixels; {MAX_PIXELS:,} are allowed")

@@ -1,7 +1,7 @@
 """Socket on which commands reach the process of an open connection.
 
-A visitor is a command that connects to the socket. Visitors are accepted on a separate thread, so that even a
-process whose code blocks can be listed and ended.
+A visitor is a command that connects to the socket. Visitors are accepted on a separate thread, so
+commands can list and end the process even while its event loop is blocked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Door:
-    """Answers the requests of visitors of this user while the block runs."""
+    """Answers visitors that the same user started, while the `with` block runs."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Door:
             self._admit(visitor)
 
     def _admit(self, visitor: socket) -> None:
-        """Serve a visitor of this user on a new thread."""
+        """Serve a visitor on a new thread. Disconnect it if another user started it."""
         is_ours = rendezvous.peer_credentials(visitor)[1] in (None, os.getuid())
         if not is_ours or not self._visitor_slots.acquire(blocking=False):
             visitor.close()
