@@ -93,7 +93,7 @@ class ReplicaJobs(StoredJobs):
         assert isinstance(records, ReplicaJobRecords)
         return records
 
-    def _make(self, name: str) -> ReplicaJobRecords:
+    def _make_records(self, name: str) -> ReplicaJobRecords:
         group = self._group
         return ReplicaJobRecords(
             group.job_table(name),
