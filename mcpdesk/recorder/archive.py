@@ -221,7 +221,8 @@ class Archive:
         parts, deadline = self._positions.parts, perf_counter() + budget_s
         while self.is_live or self.is_behind:
             # Check both before reading. A process that writes a capture creates the next part before it
-            # releases the current one, so a part that is not held has all its data, and its successor exists.
+            # releases the current one, so a part that is not held is complete, and its successor exists,
+            # unless it is the last part.
             self.is_live = private_files.is_held(parts[-1])
             successor = None if self.is_live else next_part(self._first_path, self._part_number)
             try:
