@@ -122,7 +122,7 @@ def attach_points(state: str | None = None) -> list[str]:
 
 
 def announce_desk(folder: AnyPath, state: str | None = None) -> int:
-    """Notify the cores for `folder` that serve only one client of a new desk. Return their number."""
+    """Tell cores that host `folder` for only one client that a desk has started. Return their number."""
     point = folder_socket(folder, state)
     prefix = os.path.basename(point).removesuffix("sock")
     runtime = os.path.dirname(point)

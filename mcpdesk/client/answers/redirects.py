@@ -28,7 +28,7 @@ def redirect_target(status: int, location: str, url: str) -> str:
 
 
 def is_circular(status: int, location: str, url: str) -> bool:
-    """Return True if redirects never end: after all were followed, `url` redirects to itself or again."""
+    """Return True if `url`, reached after all redirects that are followed, redirects again or to itself."""
     if status not in REDIRECT_STATUSES or not location:
         return False
     try:
