@@ -187,10 +187,11 @@ def serve_programs(requests: int) -> None:
 
 
 def _kill_orphans(keepers: set[int], exit_codes: dict[int, int]) -> None:
-    """Remove the ended keepers from `keepers`. If one of them failed or was killed, kill its program and the
-    program's descendants, which are now children of this process.
+    """Remove the ended keepers from `keepers`. Kill all processes that became children of this process
+    because their keeper failed or was killed.
 
-    `exit_codes` has the children that have ended.
+    `exit_codes` has the children that have ended. There are no such processes if all of them were keepers
+    that succeeded.
     """
     all_succeeded = all(pid in keepers and code == 0 for pid, code in exit_codes.items())
     keepers.difference_update(exit_codes)
