@@ -202,6 +202,7 @@ def test_questions_command_no_terminal(desk: Desk) -> None:
 
 
 def test_what_clients_send_commands_no_terminal_on_any_screen(desk: Desk, folder: Path) -> None:
+    desk.see("http://127.0.0.1")  # clients can join its core now
     client = hostile_client(folder)
     try:
         desk.press("2")
